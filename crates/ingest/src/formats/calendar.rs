@@ -5,6 +5,7 @@ mod moments;
 use riddle_types::{Block, BlockKind, Document, Location};
 
 use self::moments::Moment;
+pub(super) use self::moments::{DAY, date, days, stamp};
 use super::{
     Shares,
     lines::{Property, properties, when},
@@ -20,9 +21,9 @@ pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOut
     let (mut entries, mut inside) = (0, 0);
     for property in properties(bytes) {
         let part = property.value.trim().to_ascii_uppercase();
-        let entry = matches!(part.as_str(), "VEVENT" | "VTODO" | "VJOURNAL");
+        let begins = matches!(part.as_str(), "VEVENT" | "VTODO" | "VJOURNAL");
         match (property.name.as_str(), &mut open) {
-            ("BEGIN", None) if entry => open = Some((part, vec![property])),
+            ("BEGIN", None) if begins => open = Some((part, vec![property])),
             // Alarms stand inside of events.
             ("BEGIN", Some(_)) => inside += 1,
             ("END", Some((what, _))) if inside == 0 && *what == part => {
@@ -33,7 +34,11 @@ pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOut
                     document.warnings.push(Remark::Entries { most: MOST_ENTRIES }.into());
                     break;
                 }
-                push(&what, &lines, &mut document);
+                let location = Location::Line {
+                    start: lines.first().map_or(1, |it| it.line),
+                    end: lines.last().map_or(1, |it| it.line),
+                };
+                document.blocks.extend(entry(&what, &lines, location));
             }
             ("END", Some(_)) => inside = i32::max(inside - 1, 0),
             ("X-WR-CALNAME", None) => document.title = Some(property.value),
@@ -44,7 +49,8 @@ pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOut
     ParseOutcome::Parsed(document)
 }
 
-fn push(what: &str, lines: &[Property], document: &mut Document) {
+/// An event, a task or a journal entry: what it is about, and below it the rest.
+pub(super) fn entry(what: &str, lines: &[Property], location: Location) -> Vec<Block> {
     let value = |name: &str| {
         let found = lines.iter().find(|it| it.name == name);
         found.map(|it| it.value.trim()).filter(|it| !it.is_empty())
@@ -56,11 +62,6 @@ fn push(what: &str, lines: &[Property], document: &mut Document) {
     let all = |name: &str| -> Vec<String> {
         lines.iter().filter(|it| it.name == name).map(person).filter(|it| !it.is_empty()).collect()
     };
-    let (start, end) = match lines {
-        [first, .., last] => (first.line, last.line),
-        _ => return,
-    };
-    let location = Location::Line { start, end };
     let title = value("SUMMARY").unwrap_or(match what {
         "VTODO" => "Task",
         "VJOURNAL" => "Journal entry",
@@ -81,15 +82,21 @@ fn push(what: &str, lines: &[Property], document: &mut Document) {
     say("Where", value("LOCATION").map(str::to_owned));
     say("Organizer", Some(all("ORGANIZER").join(", ")));
     say("With", Some(all("ATTENDEE").join(", ")));
-    say("Repeats", value("RRULE").map(|it| it.to_ascii_lowercase().replace(';', ", ")));
+    // A rule, or what a person says.
+    let often = |it: &str| match it.contains('=') {
+        true => it.to_ascii_lowercase().replace(';', ", "),
+        false => it.to_owned(),
+    };
+    say("Repeats", value("RRULE").map(often));
     say("Status", value("STATUS").map(str::to_ascii_lowercase));
     say("About", Some(all("CATEGORIES").join(", ")));
     say("Link", value("URL").map(str::to_owned));
     say("Notes", value("DESCRIPTION").map(str::to_owned));
-    document.blocks.push(Block::new(BlockKind::Heading(1), title.to_owned(), location.clone()));
+    let mut blocks = vec![Block::new(BlockKind::Heading(1), title.to_owned(), location.clone())];
     if !text.is_empty() {
-        document.blocks.push(Block::new(BlockKind::Paragraph, text.join("\n"), location));
+        blocks.push(Block::new(BlockKind::Paragraph, text.join("\n"), location));
     }
+    blocks
 }
 
 /// Who is meant: the name in the parameters, else the address.

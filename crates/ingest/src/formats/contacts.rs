@@ -19,9 +19,14 @@ const KEPT: &[(&str, &str)] = &[
     ("ROLE", "Role"),
     ("TEL", "Phone"),
     ("EMAIL", "Mail"),
+    ("IMPP", "Chat"),
+    ("MEMBER", "Members"),
     ("ADR", "Address"),
     ("BDAY", "Birthday"),
     ("ANNIVERSARY", "Anniversary"),
+    ("X-SPOUSE", "Spouse"),
+    ("X-MANAGER", "Manager"),
+    ("X-ASSISTANT", "Assistant"),
     ("URL", "Link"),
     ("CATEGORIES", "Groups"),
     ("NOTE", "Notes"),
@@ -32,10 +37,10 @@ pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOut
     let mut open: Option<Vec<Property>> = None;
     let mut cards = 0;
     for property in properties(bytes) {
-        let card = property.value.trim().eq_ignore_ascii_case("VCARD");
+        let begins = property.value.trim().eq_ignore_ascii_case("VCARD");
         match (property.name.as_str(), &mut open) {
-            ("BEGIN", None) if card => open = Some(vec![property]),
-            ("END", Some(_)) if card => {
+            ("BEGIN", None) if begins => open = Some(vec![property]),
+            ("END", Some(_)) if begins => {
                 let mut lines = open.take().unwrap_or_default();
                 lines.push(property);
                 cards += 1;
@@ -43,7 +48,11 @@ pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOut
                     document.warnings.push(Remark::People { most: MOST_CARDS }.into());
                     break;
                 }
-                push(&lines, &mut document);
+                let location = Location::Line {
+                    start: lines.first().map_or(1, |it| it.line),
+                    end: lines.last().map_or(1, |it| it.line),
+                };
+                document.blocks.extend(card(&lines, location));
             }
             (_, Some(lines)) => lines.push(property),
             _ => {}
@@ -52,13 +61,12 @@ pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOut
     ParseOutcome::Parsed(document)
 }
 
-fn push(lines: &[Property], document: &mut Document) {
+/// Somebody, or a group: the name, and below it what is known.
+pub(super) fn card(lines: &[Property], location: Location) -> Vec<Block> {
     let value = |name: &str| {
         let found = lines.iter().find(|it| it.name == name).map(|it| parts(&it.value));
         found.filter(|it| !it.is_empty())
     };
-    let [first, .., last] = lines else { return };
-    let location = Location::Line { start: first.line, end: last.line };
     let name = value("FN").or_else(|| value("N")).or_else(|| value("ORG"));
     let name = name.unwrap_or_else(|| "Somebody".to_owned());
     let mut text = Vec::new();
@@ -67,10 +75,11 @@ fn push(lines: &[Property], document: &mut Document) {
             .iter()
             .filter(|it| it.name == *property)
             .map(|it| {
-                let value = if *property == "BDAY" {
-                    when(&it.value.replace('-', ""))
-                } else {
-                    parts(&it.value)
+                let value = match *property {
+                    "BDAY" | "ANNIVERSARY" => when(&it.value.replace('-', "")),
+                    // It has no parts.
+                    "NOTE" => it.value.trim().to_owned(),
+                    _ => parts(&it.value),
                 };
                 let kind = place(&it.parameters);
                 if kind.is_empty() { value } else { format!("{value} ({kind})") }
@@ -81,10 +90,11 @@ fn push(lines: &[Property], document: &mut Document) {
             text.push(format!("{label}: {}", values.join("; ")));
         }
     }
-    document.blocks.push(Block::new(BlockKind::Heading(1), name, location.clone()));
+    let mut blocks = vec![Block::new(BlockKind::Heading(1), name, location.clone())];
     if !text.is_empty() {
-        document.blocks.push(Block::new(BlockKind::Paragraph, text.join("\n"), location));
+        blocks.push(Block::new(BlockKind::Paragraph, text.join("\n"), location));
     }
+    blocks
 }
 
 /// A value of several parts: street, town, country.
@@ -108,7 +118,8 @@ mod tests {
     fn people_have_phones_and_addresses() {
         let text = b"BEGIN:VCARD\nVERSION:3.0\nN:Hale;Ann\nFN:Ann Hale\nORG:Wells Boatyard;Sheds\n\
             TEL;TYPE=CELL:+44 174 55\nEMAIL:ann@example.org\nADR;TYPE=HOME:;;3 Malthouse Row;Wells;;;UK\n\
-            BDAY:1980-03-04\nPHOTO;ENCODING=b:AAAA\nEND:VCARD\nBEGIN:VCARD\nEND:VCARD\n";
+            BDAY:1980-03-04\nPHOTO;ENCODING=b:AAAA\nANNIVERSARY:20010506\nX-SPOUSE:Ben\nNOTE:tall\\; quiet\nEND:VCARD\n\
+            BEGIN:VCARD\nFN:Crew\nMEMBER:mailto:ann@example.org\nEND:VCARD\nBEGIN:VCARD\nEND:VCARD\n";
         let ParseOutcome::Parsed(document) = parse("x.vcf", text, &mut Shares::tried()) else {
             panic!("parses")
         };
@@ -118,7 +129,10 @@ mod tests {
             [
                 "Ann Hale",
                 "Organization: Wells Boatyard, Sheds\nPhone: +44 174 55 (cell)\nMail: ann@example.org\n\
-                 Address: 3 Malthouse Row, Wells, UK (home)\nBirthday: 1980-03-04 (March)",
+                 Address: 3 Malthouse Row, Wells, UK (home)\nBirthday: 1980-03-04 (March)\n\
+                 Anniversary: 2001-05-06 (May)\nSpouse: Ben\nNotes: tall; quiet",
+                "Crew",
+                "Members: mailto:ann@example.org",
                 "Somebody",
             ]
         );

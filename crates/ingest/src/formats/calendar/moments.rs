@@ -2,7 +2,7 @@
 
 use super::super::lines::{Property, when_in};
 
-const DAY: i64 = 24 * 60 * 60;
+pub(in crate::formats) const DAY: i64 = 24 * 60 * 60;
 
 /// A day, or a day and a time, as calendars write them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,16 +75,14 @@ impl Moment {
             None => 0,
         };
         let all = days(year, month, day) * DAY + clock + seconds;
-        let (year, month, day) = date(all.div_euclid(DAY));
-        if !(0..=9999).contains(&year) {
+        if !(0..=9999).contains(&date(all.div_euclid(DAY)).0) {
             return None;
         }
-        let clock = all.rem_euclid(DAY);
-        let mut value = format!("{year:04}{month:02}{day:02}");
-        if time.is_some() || clock != 0 {
-            let (hour, minute, second) = (clock / 3600, clock / 60 % 60, clock % 60);
-            let utc = if self.value.ends_with('Z') { "Z" } else { "" };
-            value.push_str(&format!("T{hour:02}{minute:02}{second:02}{utc}"));
+        let mut value = stamp(all - days(1970, 1, 1) * DAY);
+        if time.is_none() && all.rem_euclid(DAY) == 0 {
+            value.truncate(8);
+        } else if self.value.ends_with('Z') {
+            value.push('Z');
         }
         Some(Moment { value, zone: self.zone.clone() })
     }
@@ -117,9 +115,17 @@ fn seconds(duration: &str) -> Option<i64> {
     all
 }
 
+/// Seconds since 1970 as calendars write a day and a time: `20260304T100000`.
+pub(in crate::formats) fn stamp(seconds: i64) -> String {
+    let (year, month, day) = date(days(1970, 1, 1) + seconds.div_euclid(DAY));
+    let clock = seconds.rem_euclid(DAY);
+    let (hour, minute, second) = (clock / 3600, clock / 60 % 60, clock % 60);
+    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}")
+}
+
 /// Days since the first of March of the year 0: months are counted from March, so that the day that is missing in most
 /// years is the last one.
-fn days(year: i64, month: i64, day: i64) -> i64 {
+pub(in crate::formats) fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month < 3 { year - 1 } else { year };
     let month = (month + 9) % 12;
     let leap = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
@@ -127,7 +133,7 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// The year, month and day of such a number.
-fn date(number: i64) -> (i64, i64, i64) {
+pub(in crate::formats) fn date(number: i64) -> (i64, i64, i64) {
     // A year or two too high: 400 years have 146 097 days.
     let mut year = (number * 400).div_euclid(146_097) + 1;
     while days(year, 3, 1) > number {
@@ -160,6 +166,13 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn moments_are_written_as_calendars_do() {
+        assert_eq!(stamp(0), "19700101T000000");
+        assert_eq!(stamp(1_772_445_600), "20260302T100000");
+        assert_eq!(stamp(-1), "19691231T235959");
     }
 
     #[test]

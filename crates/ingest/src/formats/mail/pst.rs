@@ -1,12 +1,18 @@
-//! Files of Outlook's (PST): folders of mails, each read like one that was sent.
+//! Files of Outlook's (PST, OST): folders of mails, each read like one that was sent, and of people, appointments and
+//! tasks.
 //!
 //! A mail is written down as one (RFC 5322) of what Outlook keeps of it, so that its sender, its receivers, its day and
 //! what it answers are read as those of all others. Which folder it is in stands above it.
 
 mod crypt;
+mod heap;
+mod names;
 mod properties;
 mod rich;
 mod store;
+mod table;
+mod things;
+mod zone;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -15,9 +21,12 @@ use mail_parser::DateTime;
 use riddle_types::{Block, BlockKind, Document, FileKind, Location};
 
 use self::{
+    names::Names,
     properties::Properties,
     rich::unpacked,
     store::{LARGEST_NODE, Node, Store, number},
+    table::{COPY, Person, TO},
+    things::{Kind, Thing},
 };
 use super::threads::Threads;
 use crate::{
@@ -49,7 +58,7 @@ const NAME: u16 = 0x3001;
 const SUBJECT: u16 = 0x0037;
 const SENDER: u16 = 0x0C1A;
 const ADDRESSES: [u16; 3] = [0x5D01, 0x5D0A, 0x0C1F];
-const RECEIVERS: [(&str, u16); 2] = [("To", 0x0E04), ("Cc", 0x0E03)];
+const RECEIVERS: [(&str, u16, u64); 2] = [("To", 0x0E04, TO), ("Cc", 0x0E03, COPY)];
 const TIMES: [u16; 2] = [0x0039, 0x0E06];
 const HEADERS: u16 = 0x007D;
 const IDS: [(&str, u16); 3] =
@@ -59,14 +68,14 @@ const PAGE: u16 = 0x1013;
 const RICH: u16 = 0x1009;
 const DATA: u16 = 0x3701;
 const NAMES: [u16; 3] = [0x3707, 0x3704, NAME];
-const KIND: u16 = 0x370E;
+const MEDIA: u16 = 0x370E;
 
 pub(super) fn parse(bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
     let store = match Store::open(bytes) {
         Ok(store) => store,
         Err(why) => return ParseOutcome::Failed(why.into()),
     };
-    let folders = folders(&store);
+    let (folders, names) = (folders(&store), Names::of(&store));
     let mut document = Document::default();
     let mails: Vec<(&str, &Node)> = folders
         .iter()
@@ -78,7 +87,7 @@ pub(super) fn parse(bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
         if !shares.last() {
             break;
         }
-        let mut read = match one(&store, node, shares) {
+        let (kind, mut read) = match one(&store, node, &names, shares) {
             Ok(read) => read,
             Err(why) => {
                 warn(&mut document, Remark::Message { number, why }.into());
@@ -91,7 +100,9 @@ pub(super) fn parse(bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
             continue;
         }
         if !seeks {
-            threads.name(number, &mut read);
+            if kind.is_mail() {
+                threads.name(number, &mut read);
+            }
             if path != folder {
                 folder = path;
                 let name = Block::new(BlockKind::Heading(1), path.to_owned(), Location::Whole);
@@ -99,7 +110,7 @@ pub(super) fn parse(bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
             }
         }
         let before = document.blocks.len();
-        join(&format!("message {number}"), read, &mut document);
+        join(&format!("{} {number}", kind.word()), read, &mut document);
         for block in document.blocks[before..].iter_mut().filter(|_| !folder.is_empty()) {
             if let BlockKind::Heading(level) = &mut block.kind {
                 *level = level.saturating_add(1);
@@ -129,8 +140,17 @@ fn top(store: &Store<'_>) -> Option<u32> {
     /// The node that says of the file which one it is, and the property that does: the number stands at its end.
     const STORE: u32 = 0x21;
     const TOP: u16 = 0x35E0;
-    let store = Properties::of(store, store.nodes.get(&STORE)?).ok()?;
-    number(&store.bytes(TOP)?, 20, 4).map(|it| it as u32)
+    /// What Outlook's own copies say nothing of; it is called so in every language.
+    const NAMED: &str = "IPM_SUBTREE";
+    let told = store.nodes.get(&STORE).and_then(|it| Properties::of(store, it).ok());
+    let told = told.and_then(|it| number(&it.bytes(TOP)?, 20, 4).map(|it| it as u32));
+    let named = |it: &&Node| {
+        let folder = Properties::of(store, it).ok();
+        folder.and_then(|it| it.text(NAME)).is_some_and(|it| it == NAMED)
+    };
+    told.or_else(|| {
+        store.nodes.values().filter(|it| it.id & 0x1F == FOLDER).find(named).map(|it| it.id)
+    })
 }
 
 /// The names of a folder and of those around it, below the one around all; none of one that is not in it.
@@ -169,17 +189,36 @@ fn threads(store: &Store<'_>, mails: &[(&str, &Node)], shares: &Shares) -> Threa
     Threads::of(&heads, shares.end())
 }
 
-/// A mail: its text by docling, its attachments each as a file of its own.
-fn one(store: &Store<'_>, node: &Node, shares: &mut Shares) -> Result<Document, String> {
+/// What lies in a folder: a mail's text by docling, other things as address books and calendars are read; and what is
+/// attached, each as a file of its own.
+fn one(
+    store: &Store<'_>,
+    node: &Node,
+    names: &Names,
+    shares: &mut Shares,
+) -> Result<(Kind, Document), String> {
     let mail = Properties::of(store, node)?;
-    let mut document = Document::default();
+    let (kind, mut document) = (Kind::of(&mail), Document::default());
     if !shares.seeks() {
-        let written = format!("{}{}\r\n", head(&mail), part(&text(&mail)));
-        document = match office::parse("message.eml", FileKind::Mail, written.into_bytes()) {
-            ParseOutcome::Parsed(document) => document,
-            ParseOutcome::Failed(why) => return Err(why),
-            ParseOutcome::NoText(_) | ParseOutcome::Unsupported(_) => document,
-        };
+        let people = table::people(store, &mail);
+        if kind.is_mail() {
+            let head = head(&mail) + &receivers(&mail, &people);
+            let written = format!("{head}{}\r\n", part(&text(&mail)));
+            document = match office::parse("message.eml", FileKind::Mail, written.into_bytes()) {
+                ParseOutcome::Parsed(document) => document,
+                ParseOutcome::Failed(why) => return Err(why),
+                ParseOutcome::NoText(_) | ParseOutcome::Unsupported(_) => document,
+            };
+        }
+        let notes = (!kind.is_mail()).then(|| plain(text(&mail)));
+        let said = Thing { it: &mail, names, people, notes }.blocks(kind);
+        if kind == Kind::Invitation {
+            // Its name is the subject of the mail.
+            document.blocks.extend(said.into_iter().skip(1));
+        } else if !kind.is_mail() {
+            document.title = said.first().map(|it| it.text.clone());
+            document.blocks = said;
+        }
     }
     for (attached, number) in attached(&mail).zip(1..) {
         if !shares.last() {
@@ -194,11 +233,11 @@ fn one(store: &Store<'_>, node: &Node, shares: &mut Shares) -> Result<Document, 
             _ => shares.pass_over(),
         }
     }
-    Ok(document)
+    Ok((kind, document))
 }
 
 fn attached<'a>(mail: &'a Properties<'_>) -> impl Iterator<Item = &'a Node> {
-    mail.below.values().filter(|it| it.id & 0x1F == ATTACHED).take(MOST_ATTACHED)
+    mail.below().values().filter(|it| it.id & 0x1F == ATTACHED).take(MOST_ATTACHED)
 }
 
 /// Name and bytes of what is attached; a mail is written down with what is attached to it.
@@ -213,7 +252,7 @@ fn file(store: &Store<'_>, attached: &Properties<'_>, number: u32) -> Option<(St
         return Some((format!("{}.eml", name.trim_end_matches(".eml")), whole(store, &mail)));
     }
     let bytes = attached.bytes(DATA)?.into_owned();
-    let ending = attached.text(KIND).map_or("bin", |it| super::ending(&it));
+    let ending = attached.text(MEDIA).map_or("bin", |it| super::ending(&it));
     Some((named.unwrap_or_else(|| format!("attachment {number}.{ending}")), bytes))
 }
 
@@ -222,8 +261,9 @@ fn whole(store: &Store<'_>, mail: &Properties<'_>) -> Vec<u8> {
     // No letter of base 64.
     const CUT: &str = "=_cut_=";
     let mut written = format!(
-        "{}MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=\"{CUT}\"\r\n\r\n--{CUT}\r\n{}",
+        "{}{}MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=\"{CUT}\"\r\n\r\n--{CUT}\r\n{}",
         head(mail),
+        receivers(mail, &table::people(store, mail)),
         part(&text(mail))
     );
     for attached in attached(mail) {
@@ -244,7 +284,7 @@ fn whole(store: &Store<'_>, mail: &Properties<'_>) -> Vec<u8> {
     written.into_bytes()
 }
 
-/// The headers of a mail, each on its line.
+/// The headers of a mail, each on its line; not those that say whom it is for.
 fn head(mail: &Properties<'_>) -> String {
     let mut head = String::new();
     let mut add = |name: &str, value: Option<String>| {
@@ -258,11 +298,31 @@ fn head(mail: &Properties<'_>) -> String {
     let mut addresses = ADDRESSES.iter().filter_map(|it| mail.text(*it));
     let address = addresses.find(|it| it.contains('@')).as_deref().and_then(line);
     add("From", mailbox(sender.as_deref(), address.as_deref()));
+    let time = TIMES.iter().find_map(|it| mail.number(*it)).and_then(seconds);
+    add("Date", time.map(|it| DateTime::from_timestamp(it).to_rfc822()));
+    for (name, id) in IDS {
+        add(name, mail.text(id).as_deref().and_then(line));
+    }
+    head
+}
+
+/// The headers that say whom a mail is for: as it was sent, else as it is listed, else by names alone.
+fn receivers(mail: &Properties<'_>, people: &[Person]) -> String {
+    let mut head = String::new();
     let sent = mail.text(HEADERS).unwrap_or_default();
-    for (name, id) in RECEIVERS {
-        // With their addresses, if they are known.
-        let told = header_of(&sent, name);
-        let names = || {
+    for (name, id, role) in RECEIVERS {
+        let several = |all: Vec<String>| Some(all.join(", ")).filter(|it| !it.is_empty());
+        let listed = || {
+            let all = people.iter().filter(|it| it.role == role);
+            several(
+                all.filter_map(|it| {
+                    let name = it.name.as_deref().and_then(|it| line(it.trim_matches('\'')));
+                    mailbox(name.as_deref(), it.address.as_deref().and_then(line).as_deref())
+                })
+                .collect(),
+            )
+        };
+        let named = || {
             let all = mail.text(id)?;
             let each = all.split(';').filter_map(|it| {
                 let name = line(it.trim().trim_matches('\''))?;
@@ -272,14 +332,11 @@ fn head(mail: &Properties<'_>) -> String {
                     mailbox(Some(&name), None)
                 }
             });
-            Some(each.collect::<Vec<_>>().join(", ")).filter(|it| !it.is_empty())
+            several(each.collect())
         };
-        add(name, told.or_else(names));
-    }
-    let time = TIMES.iter().find_map(|it| mail.number(*it)).and_then(seconds);
-    add("Date", time.map(|it| DateTime::from_timestamp(it).to_rfc822()));
-    for (name, id) in IDS {
-        add(name, mail.text(id).as_deref().and_then(line));
+        if let Some(all) = header_of(&sent, name).or_else(listed).or_else(named) {
+            head.push_str(&format!("{name}: {all}\r\n"));
+        }
     }
     head
 }
@@ -368,6 +425,21 @@ fn text(mail: &Properties<'_>) -> Text {
     };
     let texts: Vec<String> = blocks.into_iter().map(|it| it.text).collect();
     Text::Plain(short(texts.join("\r\n\r\n")))
+}
+
+/// The text alone.
+fn plain(text: Text) -> String {
+    let page = match text {
+        Text::Plain(text) => return text.trim().to_owned(),
+        Text::Page(page) => page,
+    };
+    match office::parse("body.html", FileKind::Html, page.into_bytes()) {
+        ParseOutcome::Parsed(document) => {
+            let texts: Vec<String> = document.blocks.into_iter().map(|it| it.text).collect();
+            texts.join("\n")
+        }
+        _ => String::new(),
+    }
 }
 
 /// The part of a mail that says it.

@@ -1,13 +1,15 @@
-//! What a node says of itself: properties by their numbers (MS-PST 2.3).
+//! What a node says of itself: properties by their numbers (MS-PST 2.3.3).
 //!
-//! The blocks of such a node are a heap of small pieces, and one of them begins a tree of properties. What is too large
-//! for a piece is a node below. An unknown kind of property ends nothing.
+//! A piece of the node's heap begins a tree of properties. An unknown kind of property ends nothing.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
 use encoding_rs::{Encoding, UTF_8, UTF_16LE, WINDOWS_1252};
 
-use super::store::{Node, Store, number};
+use super::{
+    heap::Heap,
+    store::{Node, Store, number},
+};
 use crate::remark::Remark;
 
 /// Most properties of one thing, and most pieces that name them: real ones have a hundred.
@@ -23,29 +25,23 @@ const TEXT: u16 = 0x1E;
 const WIDE_TEXT: u16 = 0x1F;
 const OBJECT: u16 = 0x0D;
 
+/// The bit that makes a kind one of several values, and those of which several are read: texts and bytes.
+const SEVERAL: u16 = 0x1000;
+const BYTES: u16 = 0x102;
+
 /// A thing with properties: a folder, a mail, an attachment.
 pub(super) struct Properties<'a> {
-    store: &'a Store<'a>,
-    heap: Vec<Vec<u8>>,
+    heap: Heap<'a>,
     /// Kind and value, or where it is.
     all: BTreeMap<u16, (u16, u32)>,
-    pub(super) below: BTreeMap<u32, Node>,
 }
 
 impl<'a> Properties<'a> {
     pub(super) fn of(store: &'a Store<'a>, node: &Node) -> Result<Properties<'a>, Remark> {
-        /// Marks of a heap, and of a tree in one.
-        const HEAP: u8 = 0xEC;
+        /// The mark of a tree in a heap.
         const TREE: u64 = 0xB5;
-        let heap = store.blocks(node)?;
-        let below = store.below(node);
-        let mut read = Properties { store, heap, all: BTreeMap::new(), below };
-        let first = read.heap.first().ok_or(Remark::Damaged)?;
-        if first.get(2) != Some(&HEAP) {
-            return Err(Remark::Damaged);
-        }
-        let root = number(first, 4, 4).ok_or(Remark::Damaged)? as u32;
-        let head = read.piece(root).ok_or(Remark::Damaged)?;
+        let mut read = Properties { heap: Heap::of(store, node)?, all: BTreeMap::new() };
+        let head = read.heap.head().ok_or(Remark::Damaged)?;
         let part = |at, size| number(head, at, size);
         let (mark, key, value) = (part(0, 1), part(1, 1), part(2, 1));
         if (mark, key, value) != (Some(TREE), Some(2), Some(6)) {
@@ -59,25 +55,14 @@ impl<'a> Properties<'a> {
         Ok(read)
     }
 
-    /// A piece of the heap: five bits are 0, eleven number it, from 1, and sixteen number its block.
-    fn piece(&self, place: u32) -> Option<&[u8]> {
-        if place & 0x1F != 0 {
-            return None;
-        }
-        let (index, block) = ((place >> 5 & 0x7FF) as usize, (place >> 16) as usize);
-        let block = self.heap.get(block)?;
-        let map = number(block, 0, 2)? as usize;
-        let count = number(block, map, 2)? as usize;
-        if index == 0 || index > count {
-            return None;
-        }
-        let at = |index: usize| number(block, map + 4 + 2 * index, 2).map(|it| it as usize);
-        block.get(at(index - 1)?..at(index)?)
+    /// The nodes below, by their numbers.
+    pub(super) fn below(&self) -> &BTreeMap<u32, Node> {
+        &self.heap.below
     }
 
     /// Reads pieces until none are `left`: a tree may lead to one in many ways.
     fn leaves(&self, place: u32, level: u8, left: &mut usize, to: &mut BTreeMap<u16, (u16, u32)>) {
-        let Some(piece) = self.piece(place).filter(|_| *left > 0) else { return };
+        let Some(piece) = self.heap.piece(place).filter(|_| *left > 0) else { return };
         *left -= 1;
         let part = |it: &[u8], at, size| number(it, at, size).unwrap_or(0) as u32;
         if level == 0 {
@@ -97,7 +82,7 @@ impl<'a> Properties<'a> {
         if SHORT.contains(&kind) {
             return Some(u64::from(value));
         }
-        LONG.contains(&kind).then(|| number(self.piece(value)?, 0, 8)).flatten()
+        LONG.contains(&kind).then(|| number(self.heap.piece(value)?, 0, 8)).flatten()
     }
 
     /// The bytes of a property that is longer than a number.
@@ -106,10 +91,22 @@ impl<'a> Properties<'a> {
         if SHORT.contains(&kind) || LONG.contains(&kind) || kind == OBJECT || value == 0 {
             return None;
         }
-        match self.piece(value) {
-            Some(piece) => Some(Cow::Borrowed(piece)),
-            None => self.store.data(self.below.get(&value)?).ok().map(Cow::Owned),
-        }
+        self.heap.value(value)
+    }
+
+    /// Whether something is so.
+    pub(super) fn holds(&self, id: u16) -> bool {
+        self.number(id).is_some_and(|it| it & 0xFF != 0)
+    }
+
+    /// A moment in seconds since 1970, UTC.
+    pub(super) fn time(&self, id: u16) -> Option<i64> {
+        /// Tenths of millionths since 1601 are counted until what Outlook writes for no time at all: 4501-01-01.
+        const NEVER: i64 = 79_870_660_800;
+        const BETWEEN: i64 = 11_644_473_600;
+        let seconds = i64::try_from(self.number(id)? / 10_000_000).ok()?;
+        // Zero is no time, either.
+        (seconds > 0 && seconds < NEVER + BETWEEN).then_some(seconds - BETWEEN)
     }
 
     /// The node that a property is.
@@ -118,18 +115,55 @@ impl<'a> Properties<'a> {
         if kind != OBJECT {
             return None;
         }
-        self.below.get(&(number(self.piece(value)?, 0, 4)? as u32))
+        self.heap.below.get(&(number(self.heap.piece(value)?, 0, 4)? as u32))
     }
 
     /// A text, without zeros at its end; bytes are in the encoding of the thing.
     pub(super) fn text(&self, id: u16) -> Option<String> {
-        let encoding = match self.all.get(&id)?.0 {
+        let kind = self.all.get(&id)?.0;
+        self.decoded(kind, &self.bytes(id)?)
+    }
+
+    /// Several texts, or one.
+    pub(super) fn texts(&self, id: u16) -> Vec<String> {
+        let Some((kind, _)) = self.all.get(&id) else { return Vec::new() };
+        match kind & SEVERAL {
+            0 => self.text(id).into_iter().collect(),
+            _ => {
+                let all = self.several(id);
+                all.iter().filter_map(|it| self.decoded(kind & !SEVERAL, it)).collect()
+            }
+        }
+    }
+
+    /// Several values: how many there are, where each begins, and their bytes (MS-PST 2.3.3.4.2).
+    pub(super) fn several(&self, id: u16) -> Vec<Vec<u8>> {
+        let kind = self.all.get(&id).map_or(0, |it| it.0);
+        if ![TEXT, WIDE_TEXT, BYTES].map(|it| it | SEVERAL).contains(&kind) {
+            return Vec::new();
+        }
+        let Some(bytes) = self.bytes(id) else { return Vec::new() };
+        let place = |index: usize| number(&bytes, 4 + 4 * index, 4).map(|it| it as usize);
+        let count = (number(&bytes, 0, 4).unwrap_or(0) as usize).min(MOST).min(bytes.len() / 4);
+        let end = |index| if index < count { place(index) } else { Some(bytes.len()) };
+        // None of them lies in another.
+        let mut left = bytes.len();
+        let value = |index: usize| {
+            let value = bytes.get(place(index)?..end(index + 1)?)?;
+            left = left.checked_sub(value.len())?;
+            Some(value.to_vec())
+        };
+        (0..count).filter_map(value).collect()
+    }
+
+    /// A text of that kind.
+    pub(super) fn decoded(&self, kind: u16, bytes: &[u8]) -> Option<String> {
+        let encoding = match kind {
             WIDE_TEXT => UTF_16LE,
             TEXT => self.encoding(),
             _ => return None,
         };
-        let bytes = self.bytes(id)?;
-        let text = encoding.decode_without_bom_handling(&bytes).0;
+        let text = encoding.decode_without_bom_handling(bytes).0;
         Some(text.trim_end_matches('\0').to_owned()).filter(|it| !it.is_empty())
     }
 
