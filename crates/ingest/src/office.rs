@@ -39,6 +39,9 @@ pub(crate) fn parse_with(name: &str, kind: FileKind, bytes: Vec<u8>, see: See<'_
     let Some(format) = by_kind else {
         return ParseOutcome::Unsupported(Remark::NoParserFor { ending: extension }.into());
     };
+    // Its sheets are read like a text here, and their pictures are not.
+    let sheets = kind == FileKind::Spreadsheet && sheet::has_pictures(&extension);
+    let workbook = sheets.then(|| bytes.clone());
     let source = SourceDocument::from_bytes(name, format, bytes);
     let converter = converter(kind);
     let metadata = converter.document_metadata(&source);
@@ -66,8 +69,13 @@ pub(crate) fn parse_with(name: &str, kind: FileKind, bytes: Vec<u8>, see: See<'_
     let mut walk = Walk::new(kind, place);
     walk.document.warnings = result.errors.iter().map(|it| it.error_message.clone()).collect();
     walk.nodes(&result.document.nodes);
-    for ((bytes, location), number) in walk.pictures.iter().zip(1..) {
-        see(number, bytes, location);
+    match workbook {
+        Some(bytes) => sheet::pictures(&extension, &bytes, see),
+        None => {
+            for ((bytes, location), number) in walk.pictures.iter().zip(1..) {
+                see(number, bytes, location);
+            }
+        }
     }
     let mut document = walk.document;
     if format == InputFormat::Djvu && document.blocks.is_empty() {

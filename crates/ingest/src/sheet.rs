@@ -39,6 +39,13 @@ pub(crate) fn parse(extension: &str, bytes: &[u8]) -> Option<ParseOutcome> {
     })
 }
 
+/// Whether [`pictures`] knows where pictures lie in such files.
+pub(crate) fn has_pictures(extension: &str) -> bool {
+    const KNOWN: [&str; 10] =
+        ["xlsx", "xlsm", "xltx", "xltm", "xlsb", "xls", "xlt", "ods", "ots", "fods"];
+    KNOWN.contains(&extension)
+}
+
 type Bytes<'a> = Cursor<&'a [u8]>;
 
 /// A workbook of the old format; cells that are `far` apart are gathered first.

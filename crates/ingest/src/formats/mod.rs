@@ -97,9 +97,7 @@ pub(crate) fn parse(
 pub(crate) fn pictures_of(name: &str, kind: FileKind, bytes: &[u8], see: shown::See<'_>) {
     let extension = name.rsplit_once('.').map_or("", |it| it.1).to_ascii_lowercase();
     match (kind, extension.as_str()) {
-        (FileKind::Spreadsheet, "xlsx" | "xlsm" | "xltx" | "xltm" | "ods" | "ots") => {
-            sheet::pictures(&extension, bytes, see);
-        }
+        (FileKind::Spreadsheet, it) if sheet::has_pictures(it) => sheet::pictures(it, bytes, see),
         (FileKind::Document, "one") => one_note::pictures(bytes, see),
         (FileKind::Book, "fb2") => fiction::pictures(bytes, see),
         (FileKind::Html, _) if extension == "webarchive" || begins_as_web_archive(bytes) => {

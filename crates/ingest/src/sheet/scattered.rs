@@ -72,31 +72,31 @@ impl Gathered {
 }
 
 /// Kinds of records, \[MS-XLS\] 2.3.1.
-mod kind {
-    pub(super) const FORMULA: u16 = 0x0006;
-    pub(super) const END: u16 = 0x000A;
-    pub(super) const ENCRYPTED: u16 = 0x002F;
-    pub(super) const SHEET: u16 = 0x0085;
-    pub(super) const NUMBERS: u16 = 0x00BD;
-    pub(super) const RICH: u16 = 0x00D6;
-    pub(super) const SHARED_TEXT: u16 = 0x00FD;
-    pub(super) const EXTENT: u16 = 0x0200;
-    pub(super) const FLOAT: u16 = 0x0203;
-    pub(super) const TEXT: u16 = 0x0204;
-    pub(super) const TRUTH: u16 = 0x0205;
-    pub(super) const NUMBER: u16 = 0x027E;
-    pub(super) const BEGIN: u16 = 0x0809;
+pub(super) mod kind {
+    pub(in crate::sheet) const FORMULA: u16 = 0x0006;
+    pub(in crate::sheet) const END: u16 = 0x000A;
+    pub(in crate::sheet) const ENCRYPTED: u16 = 0x002F;
+    pub(in crate::sheet) const SHEET: u16 = 0x0085;
+    pub(in crate::sheet) const NUMBERS: u16 = 0x00BD;
+    pub(in crate::sheet) const RICH: u16 = 0x00D6;
+    pub(in crate::sheet) const SHARED_TEXT: u16 = 0x00FD;
+    pub(in crate::sheet) const EXTENT: u16 = 0x0200;
+    pub(in crate::sheet) const FLOAT: u16 = 0x0203;
+    pub(in crate::sheet) const TEXT: u16 = 0x0204;
+    pub(in crate::sheet) const TRUTH: u16 = 0x0205;
+    pub(in crate::sheet) const NUMBER: u16 = 0x027E;
+    pub(in crate::sheet) const BEGIN: u16 = 0x0809;
 }
 
 /// The record that begins at `at`: its kind, and where its data lie.
-fn record(book: &[u8], at: usize) -> Option<(u16, Range<usize>)> {
+pub(super) fn record(book: &[u8], at: usize) -> Option<(u16, Range<usize>)> {
     let start = at.checked_add(4)?;
     let (kind, length) = (short(book, at)?, short(book, at + 2)?);
     let end = start + usize::from(length);
     (end <= book.len()).then_some((kind, start..end))
 }
 
-fn short(book: &[u8], at: usize) -> Option<u16> {
+pub(super) fn short(book: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes([*book.get(at)?, *book.get(at + 1)?]))
 }
 

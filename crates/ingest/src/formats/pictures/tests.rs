@@ -502,6 +502,119 @@ fn pictures_on_sheets_stand_in_their_cells_and_hidden_ones_are_left() {
     assert_eq!(shown("x.xlsx", FileKind::Spreadsheet, &bytes), [(1, a), (2, b)]);
 }
 
+/// A record of a binary workbook.
+fn record(kind: u16, data: &[u8]) -> Vec<u8> {
+    let mut record = match kind {
+        0..0x80 => vec![kind as u8],
+        _ => vec![kind as u8 | 0x80, (kind >> 7) as u8],
+    };
+    record.extend([data.len() as u8 & 0x7F | 0x80, (data.len() >> 7) as u8]);
+    record.extend(data);
+    record
+}
+
+#[test]
+fn pictures_of_binary_workbooks_stand_in_their_cells() {
+    let wide = |text: &str| {
+        let mut letters = (text.len() as u32).to_le_bytes().to_vec();
+        letters.extend(text.encode_utf16().flat_map(u16::to_le_bytes));
+        letters
+    };
+    let sheet = |state: u8, id: &str, name: &str| {
+        record(0x9C, &[&[state, 0, 0, 0, 1, 0, 0, 0], wide(id).as_slice(), &wide(name)].concat())
+    };
+    let book = [
+        record(0x83, &[]),
+        sheet(1, "rId1", "Secret"),
+        sheet(0, "rId2", "Costs"),
+        record(0x90, &[]),
+        record(0x9D, &[0; 26]),
+    ];
+    let cells = [
+        record(0x81, &[]),
+        record(0x94, &[0; 16]),
+        record(0x91, &[]),
+        record(0, &[0; 25]),
+        record(6, &[&[0; 8], wide("Rent").as_slice()].concat()),
+        record(0x92, &[]),
+    ];
+    let (first, second) = (png(200, 100, 1), png(160, 90, 2));
+    let drawing = |id: &str| {
+        format!(
+            "<xdr:wsDr xmlns:xdr=\"x\" xmlns:a=\"a\" xmlns:r=\"r\"><xdr:oneCellAnchor><xdr:from><xdr:col>1</xdr:col>\
+             <xdr:row>4</xdr:row></xdr:from><xdr:pic><a:blip r:embed=\"{id}\"/></xdr:pic></xdr:oneCellAnchor></xdr:wsDr>"
+        )
+    };
+    let root = relations(&[("rId1", "officeDocument", "xl/workbook.bin")]);
+    let of_book = relations(&[
+        ("rId1", "worksheet", "worksheets/sheet1.bin"),
+        ("rId2", "worksheet", "worksheets/sheet2.bin"),
+    ]);
+    let of_secret = relations(&[("rId1", "drawing", "../drawings/drawing1.xml")]);
+    let of_costs = relations(&[("rId1", "drawing", "../drawings/drawing2.xml")]);
+    let media =
+        relations(&[("rId1", "image", "../media/a.png"), ("rId2", "image", "../media/b.png")]);
+    let bytes = zipped(&[
+        ("_rels/.rels", root.as_bytes()),
+        ("xl/workbook.bin", &book.concat()),
+        ("xl/_rels/workbook.bin.rels", of_book.as_bytes()),
+        ("xl/worksheets/sheet1.bin", &cells.concat()),
+        ("xl/worksheets/sheet2.bin", &cells.concat()),
+        ("xl/worksheets/_rels/sheet1.bin.rels", of_secret.as_bytes()),
+        ("xl/worksheets/_rels/sheet2.bin.rels", of_costs.as_bytes()),
+        ("xl/drawings/drawing1.xml", drawing("rId1").as_bytes()),
+        ("xl/drawings/drawing2.xml", drawing("rId2").as_bytes()),
+        ("xl/drawings/_rels/drawing1.xml.rels", media.as_bytes()),
+        ("xl/drawings/_rels/drawing2.xml.rels", media.as_bytes()),
+        ("xl/media/a.png", &first),
+        ("xl/media/b.png", &second),
+    ]);
+    let place = format!("Costs!B5, {} bytes", second.len());
+    assert_eq!(shown("x.xlsb", FileKind::Spreadsheet, &bytes), [(1, place)]);
+    // Records that say more than there is end the list, and nothing else.
+    let mut short = book.concat();
+    short.truncate(20);
+    let bytes = zipped(&[("_rels/.rels", root.as_bytes()), ("xl/workbook.bin", &short)]);
+    assert!(read("x.xlsb", FileKind::Spreadsheet, &bytes).pictures.is_empty());
+}
+
+#[test]
+fn pictures_that_stand_in_a_document_of_sheets_as_letters_are_found() {
+    let (first, second) = (png(200, 100, 1), png(160, 90, 2));
+    let frame = |bytes: &[u8]| {
+        let letters = letters(bytes);
+        let (start, rest) = letters.split_at(76);
+        format!(
+            "<draw:frame><draw:image draw:mime-type=\"image/png\"><office:binary-data>\n{start}\n{rest}\n\
+             </office:binary-data><text:p/></draw:image></draw:frame>"
+        )
+    };
+    let content = format!(
+        "{HEAD}<office:document xmlns:office=\"urn:oasis:names:tc:opendocument:xmlns:office:1.0\" \
+         office:mimetype=\"application/vnd.oasis.opendocument.spreadsheet\" \
+         xmlns:table=\"urn:oasis:names:tc:opendocument:xmlns:table:1.0\" \
+         xmlns:text=\"urn:oasis:names:tc:opendocument:xmlns:text:1.0\" \
+         xmlns:draw=\"urn:oasis:names:tc:opendocument:xmlns:drawing:1.0\" \
+         xmlns:style=\"urn:oasis:names:tc:opendocument:xmlns:style:1.0\"><office:automatic-styles>\
+         <style:style style:name=\"ta2\" style:family=\"table\"><style:table-properties table:display=\"false\"/>\
+         </style:style></office:automatic-styles><office:body><office:spreadsheet>\
+         <table:table table:name=\"Secret\" table:style-name=\"ta2\"><table:table-row><table:table-cell>{}\
+         </table:table-cell></table:table-row></table:table>\
+         <table:table table:name=\"Costs\"><table:table-row table:number-rows-repeated=\"3\"><table:table-cell/>\
+         </table:table-row><table:table-row><table:table-cell/>\
+         <table:table-cell office:value-type=\"string\"><text:p>Rent</text:p>{}</table:table-cell></table:table-row>\
+         </table:table></office:spreadsheet></office:body></office:document>",
+        frame(&first),
+        frame(&second),
+    );
+    let place = format!("Costs!B4, {} bytes", second.len());
+    let seen = shown("x.fods", FileKind::Spreadsheet, content.as_bytes());
+    assert_eq!(seen, [(1, place)]);
+    let said = read("x.fods", FileKind::Spreadsheet, content.as_bytes()).outcome;
+    let ParseOutcome::Parsed(document) = said else { panic!("{said:?}") };
+    assert!(document.blocks.iter().any(|it| it.text.contains("Rent")), "{document:?}");
+}
+
 #[test]
 fn pictures_of_open_document_sheets_stand_in_their_cells() {
     let (first, second) = (png(200, 100, 1), png(160, 90, 2));

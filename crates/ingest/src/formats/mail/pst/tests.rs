@@ -1,3 +1,4 @@
+// Long: one writer of files of three forms, and all that is read of them.
 use std::{
     io::Write as _,
     time::{Duration, Instant},
