@@ -513,6 +513,7 @@ fn record(kind: u16, data: &[u8]) -> Vec<u8> {
     record
 }
 
+// Long: all parts of a workbook.
 #[test]
 fn pictures_of_binary_workbooks_stand_in_their_cells() {
     let wide = |text: &str| {
@@ -541,8 +542,9 @@ fn pictures_of_binary_workbooks_stand_in_their_cells() {
     let (first, second) = (png(200, 100, 1), png(160, 90, 2));
     let drawing = |id: &str| {
         format!(
-            "<xdr:wsDr xmlns:xdr=\"x\" xmlns:a=\"a\" xmlns:r=\"r\"><xdr:oneCellAnchor><xdr:from><xdr:col>1</xdr:col>\
-             <xdr:row>4</xdr:row></xdr:from><xdr:pic><a:blip r:embed=\"{id}\"/></xdr:pic></xdr:oneCellAnchor></xdr:wsDr>"
+            "<xdr:wsDr xmlns:xdr=\"x\" xmlns:a=\"a\" xmlns:r=\"r\"><xdr:oneCellAnchor><xdr:from>\
+             <xdr:col>1</xdr:col><xdr:row>4</xdr:row></xdr:from><xdr:pic>\
+             <a:blip r:embed=\"{id}\"/></xdr:pic></xdr:oneCellAnchor></xdr:wsDr>"
         )
     };
     let root = relations(&[("rId1", "officeDocument", "xl/workbook.bin")]);

@@ -310,6 +310,7 @@ fn people(all: &[(&str, &str, u8, u8)]) -> Vec<u8> {
 }
 
 /// A folder of everything that is no mail.
+// Long: what each is made of.
 fn things(writer: &mut Writer) {
     const CLASS: u16 = 0x001A;
     let names = [
