@@ -597,6 +597,10 @@ mod tests {
         let plan = with(2048 * 5 / 2 * row + 1024 * row);
         assert_eq!(count(&plan, &[0, 1, 2, 3]), 64);
         assert!(count(&plan, &[4, 5, 6]) > 0);
+        // No other choice than that of attention first: where the two are measured apart, something else is.
+        let budget = plan.memory_bytes(3);
+        let other = preserve(&layers, budget, 3, Locking::AttentionFirst).expect("enough");
+        assert_eq!(plan, other);
     }
 
     #[test]
