@@ -185,7 +185,8 @@ impl Engine {
     }
 
     /// [`run`](Self::run) with a number for each candidate that is added to its raw score after every layer, so
-    /// that early layers, whose own scores say little, can be pruned on. A policy that wants scores after layer 0 may drop candidates by the prior alone, before anything is computed for them.
+    /// that early layers, whose own scores say little, can be pruned on. A policy that wants scores after layer 0 may
+    /// drop candidates by the prior alone, before anything is computed for them.
     ///
     /// # Errors
     /// As [`run`](Self::run), and [`Error::BadOption`] for a prior that is not finite or not of the candidates'

@@ -20,14 +20,13 @@ use riddle_transformer::{
     ScratchSize, Sizes, Span, Wanted, open_cross_encoder,
 };
 
-pub(crate) use self::apart::Sequences;
-pub(crate) use self::head::early_scores;
 use self::{
     apart::Apart,
     head::Head,
     step::{Compute, Embed},
     weights::Weights,
 };
+pub(crate) use self::{apart::Sequences, head::QueryStates};
 use crate::{
     Result,
     plan::{Demand, Plan, largest_micro_batch, micro_batches},
@@ -273,15 +272,13 @@ impl Model {
         let last = layer + 1 == network.sizes().num_layers;
         let wanted = wanted_of(network, last);
         let weights = Weights::ask(window, layer)?;
-        let Hidden {
-            pairs, lengths, queries, starts, states, prefix, apart, width, scratch, ..
-        } = hidden;
+        let Hidden { pairs, lengths, queries, starts, states, width, .. } = hidden;
         let batches = micro_batches(lengths, hidden.micro_batch_tokens);
         let rows_before = rows.stats();
         let mut waited = Duration::ZERO;
         if layer == 0 {
-            waited += prefix.embed(network, rows, *width)?;
-            waited += apart.embed(network, rows)?;
+            waited += hidden.prefix.embed(network, rows, *width)?;
+            waited += hidden.apart.embed(network, rows)?;
         }
         let mut embed = Embed { network, rows: &mut *rows, pairs, batches: &batches };
         let mut compute = Compute {
@@ -289,12 +286,12 @@ impl Model {
             layer,
             wanted,
             weights,
-            prefix,
-            apart,
+            prefix: &mut hidden.prefix,
+            apart: &mut hidden.apart,
             lengths,
             queries,
             batches: &batches,
-            scratch,
+            scratch: &mut hidden.scratch,
             head: want_scores.then(|| Head::new(network, layer, wanted)),
             stop,
         };

@@ -1,4 +1,4 @@
-//! Heads of early layers: they are asked in the place of the model's own, and change nothing of what it says in the end.
+//! Heads of early layers: they are asked in the place of the model's own, and what it says in the end stays.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,7 @@
 //! One request over a submodel: layers outside, micro-batches inside, the clock in between.
 
+// Long: what a request does in each layer, and by the clock in between, is one story.
+
 use std::{
     collections::VecDeque,
     ops::Range,
@@ -24,7 +26,7 @@ use crate::{
     deadline::{DeadlinePlan, Kept, Load},
     dispersion,
     enforce::Contest,
-    forward::{Model, early_scores},
+    forward::{Model, QueryStates},
     plan::{largest_micro_batch, micro_batches},
 };
 
@@ -304,16 +306,9 @@ impl<'a> Pass<'a> {
         Ok(Some(Hidden { lengths, queries, states, scratch, width }))
     }
 
-    /// A layer over all who run: their scores, or none where the time was up.
-    fn layer(
-        &mut self,
-        state: &mut State,
-        layer: usize,
-        loaded: LoadedLayer,
-        hidden: &mut Hidden,
-        stop: Option<&AtomicBool>,
-    ) -> Result<Option<Vec<f32>>> {
-        let State { model, small, layer: assembled, kept, keep_bytes, .. } = state;
+    /// Puts a layer together of what was read and what was there.
+    fn assemble(&self, state: &mut State, layer: usize, loaded: LoadedLayer) -> Result<()> {
+        let State { small, layer: assembled, kept, keep_bytes, .. } = state;
         let shards = self.together(layer, loaded)?;
         let parts: Vec<_> = shards
             .iter()
@@ -329,6 +324,20 @@ impl<'a> Pass<'a> {
             kept.put(shard.clone());
         }
         kept.shrink_to(keep_bytes.saturating_mul(super::GROWTH));
+        Ok(())
+    }
+
+    /// A layer over all who run: their scores, or none where the time was up.
+    fn layer(
+        &mut self,
+        state: &mut State,
+        layer: usize,
+        loaded: LoadedLayer,
+        hidden: &mut Hidden,
+        stop: Option<&AtomicBool>,
+    ) -> Result<Option<Vec<f32>>> {
+        self.assemble(state, layer, loaded)?;
+        let State { model, layer: assembled, .. } = state;
         let wanted = if layer + 1 == self.plan.layers { Wanted::Scored } else { Wanted::All };
         let network = model.network();
         let early = network.early(layer).filter(|_| wanted == Wanted::All && self.judges());
@@ -356,10 +365,8 @@ impl<'a> Pass<'a> {
                     (Wanted::Scored, _) => network.scores(layer, &each, part, &mut scores),
                     (Wanted::All, None) => network.scores(layer, &cu_seqlens, part, &mut scores),
                     (Wanted::All, Some(early)) => {
-                        let (ends, tokens) =
-                            query_tokens(&cu_seqlens, &queries[members.clone()], part, *width);
-                        let tokens = (&ends[..], &tokens[..]);
-                        early_scores(network, layer, early, tokens, &mut scores);
+                        QueryStates::of(&cu_seqlens, &queries[members.clone()], part, *width)
+                            .scores(network, layer, early, &mut scores);
                     }
                 }
             });
@@ -504,21 +511,6 @@ pub(super) fn first_states(
 }
 
 /// Where each of these members begins in their micro-batch, and its end.
-/// The states of the query's tokens alone, and where each sequence's end.
-fn query_tokens(
-    cu_seqlens: &[usize],
-    queries: &[usize],
-    states: &[f32],
-    width: usize,
-) -> (Vec<usize>, Vec<f32>) {
-    let (mut ends, mut tokens) = (vec![0], Vec::new());
-    for (start, count) in cu_seqlens.iter().zip(queries) {
-        tokens.extend_from_slice(&states[start * width..][..count * width]);
-        ends.push(tokens.len() / width);
-    }
-    (ends, tokens)
-}
-
 pub(super) fn cumulative(lengths: &[usize], members: Range<usize>) -> Vec<usize> {
     let mut sum = 0;
     let sums = lengths[members].iter().map(|length| {

@@ -13,19 +13,14 @@ pub(super) struct Head<'a> {
     network: &'a dyn CrossEncoder,
     layer: usize,
     wanted: Wanted,
-    /// The layer's own, if there is one: it reads the query's tokens.
-    early: Option<&'a EarlyHead>,
-    /// `[tokens, width]`: what the head reads and has not been given yet.
+    /// `[sequences, width]`: what the head reads and has not been given yet.
     rows: Vec<f32>,
-    /// Where each sequence's rows end, from 0 on.
-    ends: Vec<usize>,
     scores: Vec<f32>,
 }
 
 impl<'a> Head<'a> {
     pub(super) fn new(network: &'a dyn CrossEncoder, layer: usize, wanted: Wanted) -> Head<'a> {
-        let early = network.early(layer).filter(|_| wanted == Wanted::All);
-        Head { network, layer, wanted, early, rows: Vec::new(), ends: vec![0], scores: Vec::new() }
+        Head { network, layer, wanted, rows: Vec::new(), scores: Vec::new() }
     }
 
     /// A micro-batch that the layer has computed, after those before it; `queries`: how many tokens each sequence
@@ -45,35 +40,33 @@ impl<'a> Head<'a> {
             }
             return;
         }
+        let early = self.network.early(self.layer).filter(|_| self.wanted == Wanted::All);
+        if let Some(early) = early {
+            let states = QueryStates::of(cu_seqlens, queries, hidden, width);
+            return states.scores(self.network, self.layer, early, &mut self.scores);
+        }
         for (sequence, ends) in cu_seqlens.windows(2).enumerate() {
-            let (first, count) = match (self.wanted, self.network.scored_token()) {
-                _ if self.early.is_some() => (ends[0], queries[sequence]),
+            let row = match (self.wanted, self.network.scored_token()) {
                 // Of each sequence the last layer leaves one state.
-                (Wanted::Scored, _) => (sequence, 1),
-                (Wanted::All, ScoredToken::First) => (ends[0], 1),
-                (Wanted::All, ScoredToken::Last) => (ends[1] - 1, 1),
+                (Wanted::Scored, _) => sequence,
+                (Wanted::All, ScoredToken::First) => ends[0],
+                (Wanted::All, ScoredToken::Last) => ends[1] - 1,
                 (Wanted::All, ScoredToken::All) => {
                     return self.network.scores(self.layer, cu_seqlens, hidden, &mut self.scores);
                 }
             };
-            self.rows.extend_from_slice(&hidden[first * width..][..count * width]);
-            self.ends.push(self.rows.len() / width);
-            if self.rows.len() >= HEAD_ROWS * width {
+            self.rows.extend_from_slice(&hidden[row * width..][..width]);
+            if self.rows.len() == HEAD_ROWS * width {
                 self.multiply();
             }
         }
     }
 
     fn multiply(&mut self) {
-        match self.early {
-            Some(early) => {
-                let tokens = (&self.ends[..], &self.rows[..]);
-                early_scores(self.network, self.layer, early, tokens, &mut self.scores);
-            }
-            None => self.network.scores(self.layer, &self.ends, &self.rows, &mut self.scores),
-        }
+        let sequences = self.rows.len() / self.network.sizes().hidden_size;
+        let each: Vec<usize> = (0..=sequences).collect();
+        self.network.scores(self.layer, &each, &self.rows, &mut self.scores);
         self.rows.clear();
-        self.ends.truncate(1);
     }
 
     /// Raw scores of all sequences, in their order.
@@ -85,27 +78,53 @@ impl<'a> Head<'a> {
     }
 }
 
-/// What the head of an early layer says of sequences of which `tokens` has the query's states, `[tokens, width]`, and
-/// where those of each end; the first one is the sequence's first token.
-pub(crate) fn early_scores(
-    network: &dyn CrossEncoder,
-    layer: usize,
-    early: &EarlyHead,
-    (ends, tokens): (&[usize], &[f32]),
-    out: &mut Vec<f32>,
-) {
-    let before = out.len();
-    early.scores(ends, tokens, out);
-    if early.own() == 0.0 {
-        return;
+/// The states of the query's tokens in a micro-batch.
+pub(crate) struct QueryStates {
+    width: usize,
+    /// `[tokens, width]`, one sequence after the other.
+    states: Vec<f32>,
+    /// Where each sequence's end, from 0 on.
+    ends: Vec<usize>,
+}
+
+impl QueryStates {
+    /// Of the sequences of `hidden` `[tokens, width]`, each of which begins with so many tokens of the query.
+    pub(crate) fn of(
+        cu_seqlens: &[usize],
+        queries: &[usize],
+        hidden: &[f32],
+        width: usize,
+    ) -> QueryStates {
+        let (mut states, mut ends) = (Vec::new(), vec![0]);
+        for (start, count) in cu_seqlens.iter().zip(queries) {
+            states.extend_from_slice(&hidden[start * width..][..count * width]);
+            ends.push(states.len() / width);
+        }
+        QueryStates { width, states, ends }
     }
-    let width = network.sizes().hidden_size;
-    let each: Vec<usize> = (0..ends.len()).collect();
-    let first: Vec<f32> =
-        ends.windows(2).flat_map(|it| tokens[it[0] * width..][..width].iter().copied()).collect();
-    let mut own = Vec::with_capacity(ends.len());
-    network.scores(layer, &each, &first, &mut own);
-    for (score, own) in out[before..].iter_mut().zip(own) {
-        *score += early.own() * own;
+
+    /// Appends what the head of an early layer says of each sequence.
+    pub(crate) fn scores(
+        &self,
+        network: &dyn CrossEncoder,
+        layer: usize,
+        early: &EarlyHead,
+        out: &mut Vec<f32>,
+    ) {
+        let before = out.len();
+        early.scores(&self.ends, &self.states, out);
+        if early.own() == 0.0 {
+            return;
+        }
+        // The first token is the query's, too.
+        let first =
+            self.ends.windows(2).flat_map(|it| &self.states[it[0] * self.width..][..self.width]);
+        let first: Vec<f32> = first.copied().collect();
+        let each: Vec<usize> = (0..self.ends.len()).collect();
+        let mut own = Vec::with_capacity(self.ends.len());
+        network.scores(layer, &each, &first, &mut own);
+        for (score, own) in out[before..].iter_mut().zip(own) {
+            *score += early.own() * own;
+        }
     }
 }

@@ -3,8 +3,9 @@
 //! The model's own head reads the first token, which knows nothing before the last layers (GRATING §4.1 reads it after
 //! every layer). The tokens of the query know earlier: each has attended to the passage and has found what it asks for
 //! or not. So an early head looks at each of them by itself and takes the mean:
-//! `score = mean over the query's tokens t of out_proj(gelu(dense(h_t))) + own * head(h_first)`, where `head` is the model's
-//! own. It is learned from the model's own scores, and what the model says in the end stays as it is.
+//! `score = mean over the query's tokens t of out_proj(gelu(dense(h_t))) + own * head(h_first)`,
+//! where `head` is the model's own. It is learned from the model's own scores, and what the model says in the end stays
+//! as it is.
 
 use riddle_kernels::{Matrix, Output, Panels, gelu, linear};
 use riddle_weights::Checkpoint;
