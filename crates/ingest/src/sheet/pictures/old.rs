@@ -45,8 +45,11 @@ pub(super) fn pictures(bytes: &[u8], shown: &mut Shown<'_>) -> Option<()> {
     Some(())
 }
 
-/// Where the sheets begin that are shown, with their names; and the list of pictures.
-fn globals(book: &[u8]) -> Option<(Vec<(usize, String)>, Vec<u8>)> {
+/// Where the sheets begin that are shown, with their names.
+type Sheets = Vec<(usize, String)>;
+
+/// The sheets, and the list of pictures.
+fn globals(book: &[u8]) -> Option<(Sheets, Vec<u8>)> {
     let (mut sheets, mut list, mut before) = (Vec::new(), Vec::new(), 0);
     let mut at = 0;
     while let Some((kind, data)) = record(book, at) {
