@@ -78,7 +78,8 @@ pub(crate) fn parse(request: &Request, bytes: Vec<u8>) -> Reply {
     let mut shares = Shares::new(request.seconds, request.tools.clone(), read);
     let outcome = match (request.second, request.kind) {
         (true, FileKind::Pdf) => pdf::second(&bytes, &mut shares),
-        (true, _) => parse_text(&request.name, FileKind::Text, &bytes),
+        // Words of a file whose own parser has failed.
+        (true, _) => written(parse_text(&request.name, FileKind::Text, &bytes)),
         (false, kind) => read(&request.name, kind, bytes, &mut shares),
     };
     let outcome = finished(request, outcome, &shares.pictures);
@@ -115,19 +116,23 @@ pub(crate) fn read(
     shares: &mut Shares,
 ) -> ParseOutcome {
     if let Some(outcome) = formats::parse(name, kind, &bytes, shares) {
-        return outcome;
+        return written(outcome);
     }
     match kind {
-        FileKind::Text | FileKind::Markdown | FileKind::Code => parse_text(name, kind, &bytes),
+        FileKind::Text | FileKind::Markdown | FileKind::Code => {
+            written(parse_text(name, kind, &bytes))
+        }
         FileKind::Pdf => pdf::parse(name, bytes, shares),
         FileKind::Document
         | FileKind::Presentation
         | FileKind::Spreadsheet
         | FileKind::Html
-        | FileKind::Book => office::parse_with(name, kind, bytes, &mut |number, bytes, _| {
-            shares.note_picture(number, bytes);
-        }),
-        _ => office::parse(name, kind, bytes),
+        | FileKind::Book => {
+            written(office::parse_with(name, kind, bytes, &mut |number, bytes, _| {
+                shares.note_picture(number, bytes);
+            }))
+        }
+        _ => written(office::parse(name, kind, bytes)),
     }
 }
 
@@ -140,6 +145,34 @@ fn parse_text(name: &str, kind: FileKind, bytes: &[u8]) -> ParseOutcome {
     };
     document.warnings.extend(warning);
     ParseOutcome::Parsed(document)
+}
+
+/// What was read, if it is written in letters: a parser of words finds some in any bytes.
+fn written(outcome: ParseOutcome) -> ParseOutcome {
+    match outcome {
+        ParseOutcome::Parsed(document) if !is_written(&document) => {
+            ParseOutcome::Failed(Remark::Damaged.into())
+        }
+        other => other,
+    }
+}
+
+/// Whether these are letters. A mail may have a few odd bytes; where a byte means a number every tenth is one.
+fn is_written(document: &Document) -> bool {
+    /// One letter in so many may be none.
+    const ODD: usize = 25;
+    /// What printers and terminals were told: back one letter, and how to go on.
+    const TOLD: [char; 2] = ['\u{8}', '\u{1B}'];
+    let is_odd = |it: char| {
+        let told = it.is_whitespace() || TOLD.contains(&it);
+        it == char::REPLACEMENT_CHARACTER || it.is_control() && !told
+    };
+    let (mut all, mut odd) = (0, 0);
+    for letter in document.blocks.iter().flat_map(|it| it.text.chars()) {
+        all += 1;
+        odd += usize::from(is_odd(letter));
+    }
+    odd * ODD <= all
 }
 
 /// Some of the running text, to tell the language by.

@@ -25,12 +25,13 @@ fn main() -> ExitCode {
         Some(role) if role.starts_with("hostile-") => return hostile(role),
         _ => {}
     }
-    let tests: [(&str, fn()); 7] = [
+    let tests: [(&str, fn()); 8] = [
         ("good_files_are_parsed", good_files_are_parsed),
         (
             "bad_files_get_a_reason_and_the_next_one_is_parsed",
             bad_files_get_a_reason_and_the_next_one_is_parsed,
         ),
+        ("noise_is_not_read_as_letters", noise_is_not_read_as_letters),
         ("a_deeply_nested_file_costs_itself", a_deeply_nested_file_costs_itself),
         ("a_database_is_read_within_the_limits", a_database_is_read_within_the_limits),
         ("hostile_children_are_survived", hostile_children_are_survived),
@@ -133,6 +134,34 @@ fn bad_files_get_a_reason_and_the_next_one_is_parsed() {
         }
         assert_eq!(text_of(parse(&pool, "b.txt", b"still here")), "still here");
     }
+}
+
+/// Bytes without a sense become no passage, whatever the file is called.
+fn noise_is_not_read_as_letters() {
+    let pool = pool_of("parse-worker", Limits::default());
+    let noise = |least: u8| {
+        let mut state = 7_u32;
+        let bytes = std::iter::repeat_with(move || {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            (state >> 11) as u8
+        });
+        bytes.filter(move |it| *it >= least).take(2000).collect::<Vec<u8>>()
+    };
+    let cut = [b"!BDN\0\0\0\0SM\x17\0".as_slice(), &[0; 600], b"Subject", &noise(0)].concat();
+    let names = "pst ost msg eml mbox html mht webarchive doc docx xls xlsx ppt pptx pdf epub mobi fb2 odt ods xps \
+                 djvu one vsdx pages ipynb zip tar 7z ics vcf sqlite jsonlz4 png tiff";
+    for ending in names.split(' ') {
+        let name = format!("a.{ending}");
+        for bytes in [noise(0), noise(1), cut.clone()] {
+            let outcome = parse(&pool, &name, &bytes);
+            assert!(!matches!(outcome, ParseOutcome::Parsed(_)), "{name}: {outcome:?}");
+        }
+    }
+    // A mail with some odd bytes still is one, and a page whose parser fails keeps its words.
+    let letter = b"Subject: The keel\r\n\r\nOak\0 it is, the yard says so.\r\n";
+    assert!(text_of(parse(&pool, "a.eml", letter)).contains("the yard says so"));
 }
 
 fn a_deeply_nested_file_costs_itself() {

@@ -140,10 +140,12 @@ fn top(store: &Store<'_>) -> Option<u32> {
     /// The node that says of the file which one it is, and the property that does: the number stands at its end.
     const STORE: u32 = 0x21;
     const TOP: u16 = 0x35E0;
-    /// What Outlook's own copies say nothing of; it is called so in every language.
+    /// Where the file does not say; it is called so in every language.
     const NAMED: &str = "IPM_SUBTREE";
     let told = store.nodes.get(&STORE).and_then(|it| Properties::of(store, it).ok());
     let told = told.and_then(|it| number(&it.bytes(TOP)?, 20, 4).map(|it| it as u32));
+    // Outlook's own copies may say there what the folder is called on the server: no node of theirs.
+    let told = told.filter(|it| it & 0x1F == FOLDER && store.nodes.contains_key(it));
     let named = |it: &&Node| {
         let folder = Properties::of(store, it).ok();
         folder.and_then(|it| it.text(NAME)).is_some_and(|it| it == NAMED)

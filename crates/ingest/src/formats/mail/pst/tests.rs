@@ -465,8 +465,20 @@ fn people_appointments_and_tasks_are_read_as_such() {
 
 #[test]
 fn copies_that_do_not_say_which_folder_is_around_all_have_one_of_that_name() {
-    let mut writer = Writer::new(Form::Large);
-    writer.nodes.retain(|it| it[0] != 0x21);
+    for named in
+        [None, Some(vec![0xE2; 46]), Some([&[0; 20], [0x22, 0x90, 0, 0].as_slice()].concat())]
+    {
+        let mut writer = Writer::new(Form::Large);
+        writer.nodes.retain(|it| it[0] != 0x21);
+        // What it is called on the server, or a folder that is not there.
+        if let Some(named) = named {
+            writer.node(0x21, 0, &[(0x35E0, 0x102, Value::Bytes(named))], &[]);
+        }
+        copied(writer);
+    }
+}
+
+fn copied(mut writer: Writer) {
     writer.node(0x8102, 0x122, &texts(&[(NAME, "IPM_SUBTREE")]), &[]);
     writer.node(0x8122, 0x8102, &texts(&[(NAME, "Inbox")]), &[]);
     writer.node(0x8142, 0x122, &texts(&[(NAME, "Common Views")]), &[]);
