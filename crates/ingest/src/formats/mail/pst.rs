@@ -123,11 +123,11 @@ pub(super) fn parse(bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
 
 /// Mails by the folder that they are in, whose name is a path.
 fn folders<'a>(store: &'a Store<'_>) -> BTreeMap<String, Vec<&'a Node>> {
-    let top = top(store);
+    let tops = tops(store);
     let mut names: BTreeMap<u32, Option<String>> = BTreeMap::new();
     let mut folders: BTreeMap<String, Vec<&Node>> = BTreeMap::new();
     for node in store.nodes.values().filter(|it| it.id & 0x1F == MAIL) {
-        let path = names.entry(node.parent).or_insert_with(|| path(store, node.parent, top));
+        let path = names.entry(node.parent).or_insert_with(|| path(store, node.parent, &tops));
         if let Some(path) = path {
             folders.entry(path.clone()).or_default().push(node);
         }
@@ -135,41 +135,44 @@ fn folders<'a>(store: &'a Store<'_>) -> BTreeMap<String, Vec<&'a Node>> {
     folders
 }
 
-/// The folder around all that a person sees: others hold what Outlook keeps for itself.
-fn top(store: &Store<'_>) -> Option<u32> {
+/// The folders around all that a person sees: others hold what Outlook keeps for itself. All are, if none is known.
+fn tops(store: &Store<'_>) -> Vec<u32> {
     /// The node that says of the file which one it is, and the property that does: the number stands at its end.
     const STORE: u32 = 0x21;
     const TOP: u16 = 0x35E0;
-    /// Where the file does not say; it is called so in every language.
+    /// Where the file does not say; it is called so in every language. A mailbox has one, and public folders another.
     const NAMED: &str = "IPM_SUBTREE";
     let told = store.nodes.get(&STORE).and_then(|it| Properties::of(store, it).ok());
     let told = told.and_then(|it| number(&it.bytes(TOP)?, 20, 4).map(|it| it as u32));
     // Outlook's own copies may say there what the folder is called on the server: no node of theirs.
-    let told = told.filter(|it| it & 0x1F == FOLDER && store.nodes.contains_key(it));
+    let is_folder = |it: &u32| it & 0x1F == FOLDER && store.nodes.contains_key(it);
+    if let Some(told) = told.filter(is_folder) {
+        return vec![told];
+    }
     let named = |it: &&Node| {
         let folder = Properties::of(store, it).ok();
         folder.and_then(|it| it.text(NAME)).is_some_and(|it| it == NAMED)
     };
-    told.or_else(|| {
-        store.nodes.values().filter(|it| it.id & 0x1F == FOLDER).find(named).map(|it| it.id)
-    })
+    let folders = store.nodes.values().filter(|it| it.id & 0x1F == FOLDER);
+    folders.filter(named).map(|it| it.id).collect()
 }
 
 /// The names of a folder and of those around it, below the one around all; none of one that is not in it.
-fn path(store: &Store<'_>, folder: u32, top: Option<u32>) -> Option<String> {
+fn path(store: &Store<'_>, folder: u32, tops: &[u32]) -> Option<String> {
     let (mut at, mut names, mut seen) = (folder, Vec::new(), HashSet::new());
-    let mut inside = top.is_none();
+    let mut inside = tops.is_empty();
     while let Some(node) = store.nodes.get(&at) {
         if node.id & 0x1F != FOLDER || !seen.insert(at) {
             break;
         }
-        inside |= top == Some(at);
+        let is_top = tops.contains(&at);
+        inside |= is_top;
         let name = Properties::of(store, node).ok().and_then(|it| it.text(NAME));
         // What lies in the one around all has no other.
-        if top != Some(at) || names.is_empty() {
+        if !is_top || names.is_empty() {
             names.extend(name.as_deref().and_then(line));
         }
-        if inside && top.is_some() || names.len() >= DEEPEST {
+        if is_top || names.len() >= DEEPEST {
             break;
         }
         at = node.parent;

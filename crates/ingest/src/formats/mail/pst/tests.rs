@@ -479,6 +479,9 @@ fn copies_that_do_not_say_which_folder_is_around_all_have_one_of_that_name() {
 }
 
 fn copied(mut writer: Writer) {
+    // Public folders have one of that name, too, and it comes first.
+    writer.node(0x2002, 0x122, &texts(&[(NAME, "Root - Public")]), &[]);
+    writer.node(0x2022, 0x2002, &texts(&[(NAME, "IPM_SUBTREE")]), &[]);
     writer.node(0x8102, 0x122, &texts(&[(NAME, "IPM_SUBTREE")]), &[]);
     writer.node(0x8122, 0x8102, &texts(&[(NAME, "Inbox")]), &[]);
     writer.node(0x8142, 0x122, &texts(&[(NAME, "Common Views")]), &[]);
