@@ -118,6 +118,9 @@ pub(super) fn parse(bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
         }
     }
     shares.tell(&mut document);
+    if !store.is_whole() {
+        warn(&mut document, Remark::RestDamaged.into());
+    }
     ParseOutcome::Parsed(document)
 }
 

@@ -103,6 +103,12 @@ impl<'a> Store<'a> {
         if store.nodes.is_empty() { Err(Remark::Damaged) } else { Ok(store) }
     }
 
+    /// Whether the file is as long as it says.
+    pub(super) fn is_whole(&self) -> bool {
+        let at = if self.wide { 184 } else { 168 };
+        number(self.bytes, at, self.size()).is_some_and(|it| it <= self.bytes.len() as u64)
+    }
+
     fn size(&self) -> usize {
         if self.wide { 8 } else { 4 }
     }

@@ -202,8 +202,9 @@ impl Writer {
             })
             .collect();
         let places = [self.tree(&mut file, &nodes), self.tree(&mut file, &blocks)];
-        let at = if wide { [224, 240] } else { [188, 196] };
-        for (at, place) in at.into_iter().zip(places) {
+        let at = if wide { [224, 240, 184] } else { [188, 196, 168] };
+        let length = file.len() as u64;
+        for (at, place) in at.into_iter().zip(places.into_iter().chain([length])) {
             let place = self.number(place);
             file[at..at + place.len()].copy_from_slice(&place);
         }
@@ -674,6 +675,19 @@ fn damaged(whole: &[u8]) {
         assert!(matches!(outcome, ParseOutcome::Parsed(_) | ParseOutcome::Failed(_)));
     }
     assert!(started.elapsed() < Duration::from_secs(300));
+}
+
+#[test]
+fn a_file_that_ends_early_says_so() {
+    for form in [Form::Old, Form::Wide, Form::Large] {
+        let mut file = written(form).file(0);
+        let why = String::from(Remark::RestDamaged);
+        assert!(!read(&file).warnings.contains(&why), "{form:?}");
+        let at = if form == Form::Old { 168 } else { 184 };
+        let length = file.len() as u32 + 1;
+        file[at..at + 4].copy_from_slice(&length.to_le_bytes());
+        assert!(read(&file).warnings.contains(&why), "{form:?}");
+    }
 }
 
 #[test]
