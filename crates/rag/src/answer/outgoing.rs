@@ -51,7 +51,7 @@ fn outgoing(assistant: &Assistant, request: &AskRequest, llm: &str) -> Result<Ou
     let allowed = allowed(&assistant.catalog)?;
     let border = Border::of(&assistant.catalog, !endpoint.is_local())?;
     let question = Understood::by_words(&request.search.query, &request.earlier).question;
-    let search = SearchRequest { query: question.clone(), ..request.search.clone() };
+    let search = request.search_for(&question);
     let found = assistant.search(&search)?;
     let passed = border.pass(&found.hits, request.passages)?;
     let passages = passed
