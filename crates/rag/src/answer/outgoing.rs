@@ -10,7 +10,7 @@ use super::{
     generator,
 };
 use crate::{
-    contract::{AskRequest, Result, SearchHit, SearchRequest},
+    contract::{AskRequest, Result, SearchHit},
     home::endpoints::allowed,
     search::Assistant,
 };
