@@ -90,7 +90,7 @@ fn segments(home: &Path) -> usize {
 
 /// What a home finds, by words and by meaning.
 fn found(riddle: &Riddle, by_meaning: bool) -> (Value, Vec<Value>) {
-    let near = if by_meaning { nearest(riddle, "what was painted") } else { Vec::new() };
+    let near = if by_meaning { nearest(riddle, "what was painted", TEXTS[0]) } else { Vec::new() };
     (snapshot(riddle, &QUERIES), near)
 }
 
