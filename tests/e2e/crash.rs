@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use riddle_tests::{Riddle, archive, notes, skipped, snapshot, tiny_model, token, write};
+use riddle_tests::{Riddle, archive, noted, notes, skipped, snapshot, tiny_model, token, write};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -20,12 +20,15 @@ const FILES: usize = 150;
 const KILLS: u64 = 20;
 
 /// Kills where a run takes seconds.
-const FEW_KILLS: u64 = 6;
+pub(crate) const FEW_KILLS: u64 = 6;
 
-fn kills(unless: u64) -> u64 {
+pub(crate) fn kills(unless: u64) -> u64 {
     let said = std::env::var("RIDDLE_KILLS").ok();
     said.map_or(unless, |it| it.parse().expect("RIDDLE_KILLS is a number"))
 }
+
+/// What meaning is asked for.
+const NEAR: &str = "Log 77: on day 200 the bridge was painted";
 
 /// Words of single notes (see [`token`]), and a word of many.
 const QUERIES: [&str; 4] = ["zorfax", "zorfafax", "zorkorepax", "bridge"];
@@ -36,6 +39,41 @@ fn random(seed: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
+}
+
+/// A share of one that looks random and is the same in every run.
+pub(crate) fn share(seed: u64) -> f64 {
+    (random(seed) % 1000) as f64 / 1000.0
+}
+
+/// Number of the first section's word: no note has it (see [`token`]).
+pub(crate) const FIRST_SECTION: usize = 5_000;
+
+/// A text of many sections, each a passage of its own and with a word of its own.
+pub(crate) fn sections(title: &str, count: usize) -> String {
+    let mut text = format!("# {title}\n\n");
+    for n in 0..count {
+        let (day, word) = (random(n as u64) % 365, token(FIRST_SECTION + n));
+        text += &format!("## {title} {n}\n\nOn day {day} the {word} was painted.\n\n");
+    }
+    text
+}
+
+/// Places of the passages of one file that are nearest to a question by their vectors, nearest first. Of one: among
+/// those that are equally near, who was read first is first.
+pub(crate) fn nearest(riddle: &Riddle, query: &str, file: &str) -> Vec<Value> {
+    const ENOUGH: usize = 20;
+    let response = riddle.json(&["search", query, "--no-rerank", "-k", "1000"]);
+    let hits = response["hits"].as_array().expect("a list of hits");
+    let of_file = |it: &&Value| it["path"].as_str().is_some_and(|it| it.ends_with(file));
+    let mut ranked: Vec<(u64, Value)> = hits
+        .iter()
+        .filter(of_file)
+        .filter_map(|it| Some((it["trace"]["vector_rank"].as_u64()?, it["location"].clone())))
+        .collect();
+    ranked.sort_by_key(|it| it.0);
+    assert!(ranked.len() >= ENOUGH, "{} are found by meaning: {response:#}", ranked.len());
+    ranked.into_iter().take(ENOUGH).map(|it| it.1).collect()
 }
 
 fn index_args(files: &Path, embedder: Option<&PathBuf>) -> Vec<String> {
@@ -206,7 +244,7 @@ fn delete_every_second(folder: &Path) {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a folder");
     for entry in fs::read_dir(from).expect("readable").flatten() {
         let target = to.join(entry.file_name());
@@ -218,50 +256,79 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Killed while vectors are made: words find everything all the while, and what has a vector keeps it.
+/// A file of many sections.
+const LOG: &str = "log.md";
+
+/// Sections of the file whose vectors take longest: so many batches of them that a run is killed between two.
+const SECTIONS: usize = 1500;
+
+/// Killed while vectors are made, when some are there and others are not: words find everything all the while, and what
+/// has a vector keeps it.
 #[test]
 fn kill_9_in_the_queue_of_vectors_loses_no_word_and_no_vector() {
     let files = TempDir::new().expect("a temporary folder");
     notes(files.path(), FILES);
-    let encoder = tiny_model("tiny-bert-encoder");
-    let args = index_args(files.path(), Some(&encoder));
-    let done = |riddle: &Riddle| {
-        let meaning = riddle.json(&["status"])["meaning"].clone();
-        (meaning["done"].as_u64().unwrap_or(0), meaning["passages"].as_u64().unwrap_or(0))
+    write(files.path(), LOG, sections("Log", SECTIONS));
+    let args = index_args(files.path(), Some(&tiny_model("tiny-bert-encoder")));
+    let whole = Riddle::new();
+    let (_, expected) = undisturbed(&whole, &args, &QUERIES);
+    let (near, all) = (nearest(&whole, NEAR, LOG), vectors(&whole).1);
+    let is_whole = |riddle: &Riddle, kills: u64| {
+        assert_eq!(vectors(riddle), (all, all), "after {kills} kills");
+        assert_eq!(snapshot(riddle, &QUERIES), expected, "after {kills} kills");
+        assert_eq!(nearest(riddle, NEAR, LOG), near, "after {kills} kills");
     };
-    let (mut least, mut partly) = (0, 0);
-    let riddle = Riddle::new();
-    for round in 0..40 {
-        let mut run = riddle.start(&args);
-        let catalog = riddle.home().join("catalog.sqlite");
-        run.until("the catalog is there", || catalog.exists());
-        thread::sleep(Duration::from_millis(20 + random(round) % 400));
-        run.signal("KILL");
-        run.wait();
-        if riddle.json(&["status"])["queue"] != 0 || riddle.json(&["status"])["chunks"] == 0 {
-            continue;
-        }
-        let (now, all) = done(&riddle);
-        assert!(now >= least && now <= all, "{now} of {all}, {least} before");
-        least = now;
-        if now < all {
-            partly += 1;
+    let (mut riddle, mut least) = (Riddle::new(), 0);
+    let (mut hits, mut attempts, enough) = (0, 0, kills(FEW_KILLS));
+    // Most time given to a run after its first vectors: less whenever it was done by then, else more.
+    let mut patience = Duration::from_millis(200);
+    while hits < enough {
+        attempts += 1;
+        let tries = 10 * (enough + 1);
+        assert!(attempts < tries, "{hits} of {tries} runs were killed between two vectors");
+        kill_among_vectors(&riddle, &args, least, patience.mul_f64(share(attempts)));
+        let (now, there) = vectors(&riddle);
+        assert!(now >= least, "{now} vectors, and {least} were there before");
+        if now == all {
+            patience /= 2;
+            riddle.run(&args).ok();
+            is_whole(&riddle, hits);
+            (riddle, least) = (Riddle::new(), 0);
+        } else if now > least {
+            hits += 1;
+            least = now;
+            patience = patience.mul_f64(1.1);
             let status = riddle.run(&["status"]).ok();
             assert!(status.contains("% by meaning"), "{status}");
-        } else {
-            break;
+            assert_eq!(there, all, "every passage is there before the first vector is made");
+            let found = riddle.find(&token(149));
+            assert_eq!(found.first().map(String::as_str), Some("note-149.md"));
         }
     }
     riddle.run(&args).ok();
-    let (now, all) = done(&riddle);
-    assert_eq!(now, all);
-    assert_eq!(riddle.find(&token(149)).first().map(String::as_str), Some("note-149.md"));
-    let undisturbed = Riddle::new();
-    undisturbed.run(&args).ok();
-    assert_eq!(snapshot(&riddle, &QUERIES), snapshot(&undisturbed, &QUERIES));
-    if partly == 0 {
-        skipped("no run was killed between two vectors");
+    is_whole(&riddle, hits);
+    noted(&format!("{hits} of {attempts} runs were killed between two vectors"));
+}
+
+/// Starts a run and kills it that long after it has made vectors beyond the first `least`; one that has made them all
+/// by then may be over.
+fn kill_among_vectors(riddle: &Riddle, args: &[String], least: u64, delay: Duration) {
+    let mut run = riddle.start(args);
+    while !run.has_ended() && vectors(riddle).0 <= least {
+        thread::sleep(Duration::from_millis(2));
     }
+    thread::sleep(delay);
+    run.kill();
+    let code = run.wait().code;
+    assert!(matches!(code, None | Some(0)), "killed, not failed: {code:?}");
+}
+
+/// Passages that have a vector, and all; none before there is anything.
+fn vectors(riddle: &Riddle) -> (u64, u64) {
+    let outcome = riddle.run(&["status", "--json"]);
+    let status: Value = serde_json::from_str(&outcome.stdout).unwrap_or_default();
+    let number = |it: &str| status["meaning"][it].as_u64().unwrap_or(0);
+    (number("done"), number("passages"))
 }
 
 #[test]

@@ -2,14 +2,17 @@
 
 use std::{
     fs,
+    io::Read as _,
     path::Path,
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
-use riddle_tests::{Riddle, Running, notes, snapshot, tiny_model, token, write};
+use riddle_tests::{Riddle, Running, noted, notes, snapshot, tiny_model, token, write};
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::crash::share;
 
 const PASSPHRASE: &str = "a door of ökk, 7 planks";
 
@@ -53,11 +56,15 @@ fn told(folder: &Path) -> Vec<String> {
             told.extend(self::told(&path));
             continue;
         }
+        // Megabytes, and often: most of their bytes begin no secret.
         let bytes = fs::read(&path).unwrap_or_default();
-        for secret in SECRETS {
-            if bytes.windows(secret.len()).any(|it| it == secret.as_bytes()) {
-                told.push(format!("{} holds {secret}", path.display()));
-            }
+        let begins = |it: &u8| SECRETS.iter().any(|secret| secret.as_bytes()[0] == *it);
+        let begin: Vec<bool> = (0..=u8::MAX).map(|it| begins(&it)).collect();
+        let places = bytes.iter().enumerate().filter(|it| begin[usize::from(*it.1)]);
+        let mut rest = places.map(|(at, _)| &bytes[at..]);
+        let holds = |rest: &[u8]| SECRETS.into_iter().find(|it| rest.starts_with(it.as_bytes()));
+        if let Some(secret) = rest.find_map(holds) {
+            told.push(format!("{} holds {secret}", path.display()));
         }
     }
     told
@@ -269,45 +276,142 @@ fn a_home_that_is_in_use_stays_as_it_is() {
     riddle.run(&["encrypt"]).ok();
 }
 
+/// Kills of encrypting and decrypting unless `RIDDLE_KILLS` says how many.
+const KILLS: u64 = 12;
+
+/// What shows how far a conversion is.
+#[derive(Debug, PartialEq, Eq)]
+struct Look {
+    /// What the key's file holds.
+    key: Option<Vec<u8>>,
+    /// Whether the catalog is encrypted.
+    sealed: bool,
+    /// When its copy in the other form was last written to, if there is one.
+    copy: Option<SystemTime>,
+    /// Whether there is an index of words.
+    index: bool,
+}
+
+impl Look {
+    fn at(home: &Path) -> Look {
+        let mut beginning = Vec::new();
+        let catalog = fs::File::open(home.join("catalog.sqlite")).expect("there");
+        catalog.take(6).read_to_end(&mut beginning).expect("readable");
+        Look {
+            key: fs::read(home.join("home.key")).ok(),
+            sealed: beginning != b"SQLite",
+            copy: fs::metadata(home.join("catalog.sqlite.new")).and_then(|it| it.modified()).ok(),
+            index: home.join("keyword").join("meta.json").exists(),
+        }
+    }
+}
+
+/// How often it is looked whether a run has changed something.
+const LOOK: Duration = Duration::from_micros(500);
+
+/// How a run is seen to be in a phase, by what was there before it and what is there now. Before the first of them it
+/// stretches the passphrase, for most of its time, and there is nothing to break.
+type Sign = fn(&Look, &Look) -> bool;
+
+/// The key is written or what is derived is removed, the catalog is copied, it has its other form and indexes are made.
+const PHASES: [Sign; 3] = [
+    |before, now| now != before,
+    |before, now| now.copy.is_some() && now.copy != before.copy,
+    |before, now| now.sealed != before.sealed,
+];
+
+/// How long a run takes from the sign of each phase to that of the next, or to its end.
+fn durations(riddle: &Riddle, command: &str) -> [Duration; PHASES.len()] {
+    let before = Look::at(riddle.home());
+    let mut run = riddle.start(&[command]);
+    let mut seen = [None; PHASES.len()];
+    while !run.has_ended() {
+        let now = Look::at(riddle.home());
+        for (seen, sign) in seen.iter_mut().zip(PHASES) {
+            if sign(&before, &now) {
+                seen.get_or_insert_with(Instant::now);
+            }
+        }
+        thread::sleep(LOOK);
+    }
+    run.wait().ok();
+    let ends = seen.iter().skip(1).copied().chain([None]);
+    let between = seen.iter().zip(ends).map(|(begun, end)| {
+        let begun = begun.unwrap_or_else(Instant::now);
+        end.unwrap_or_else(Instant::now).saturating_duration_since(begun)
+    });
+    between.collect::<Vec<_>>().try_into().expect("as many as there are phases")
+}
+
+/// Kills a run that long after its sign. What a killed one has left.
+fn kill_after(riddle: &Riddle, command: &str, sign: Sign, delay: Duration) -> Option<Look> {
+    let before = Look::at(riddle.home());
+    let mut run = riddle.start(&[command]);
+    while !run.has_ended() && !sign(&before, &Look::at(riddle.home())) {
+        thread::sleep(LOOK);
+    }
+    thread::sleep(delay);
+    run.kill();
+    let outcome = run.wait();
+    assert!(matches!(outcome.code, None | Some(0)), "killed, not failed: {outcome:#?}");
+    let after = Look::at(riddle.home());
+    (outcome.code.is_none() && after != before).then_some(after)
+}
+
 /// Killed at any moment of encrypting and of taking it back, a home opens with its passphrase and finds what it found;
 /// and once it says that it is encrypted, it shows nothing.
 #[test]
 fn kill_9_while_it_is_encrypted_and_decrypted() {
     let files = library();
     let riddle = with_passphrase(home(files.path()));
-    let expected = snapshot(&riddle, &QUERIES);
-    let started = Instant::now();
-    riddle.run(&["encrypt"]).ok();
-    let duration = started.elapsed();
-    let said = std::env::var("RIDDLE_KILLS").ok();
-    let enough = said.map_or(12, |it| it.parse().expect("RIDDLE_KILLS is a number"));
-    let (mut kills, mut rounds, mut halves) = (0, 0_u32, 0);
-    let mut is_encrypted = true;
-    while kills < enough {
-        rounds += 1;
-        assert!(rounds < 20 * enough, "the program is never caught at work");
-        let command = if is_encrypted { "decrypt" } else { "encrypt" };
-        let run = riddle.start(&[command]);
-        // Golden ratio: moments that are nowhere near each other.
-        thread::sleep(
-            duration.mul_f64((f64::from(rounds) * 0.618).fract()).max(Duration::from_millis(1)),
+    // All that they find, at once: an encrypted home takes a while to open.
+    let query = QUERIES.join(" ");
+    let expected = snapshot(&riddle, &[&query]);
+    let found = expected["found"][0][1].as_array().map_or(0, Vec::len);
+    assert!(found > 2, "{expected:#}");
+    let times = ["encrypt", "decrypt"].map(|it| durations(&riddle, it));
+    let (mut kills, mut attempts, enough) = (0, 0, crate::crash::kills(KILLS));
+    let (mut turned, mut copies) = (0, 0);
+    while kills < enough || turned == 0 || copies == 0 {
+        attempts += 1;
+        let tries = 10 * (enough + 2);
+        assert!(
+            attempts < tries,
+            "{kills} of {tries} runs were killed while they changed the home, {copies} of them \
+             while they copied the catalog, {turned} after it had its other form"
         );
-        run.signal("KILL");
-        if run.wait().code.is_none() {
-            kills += 1;
+        let before = Look::at(riddle.home());
+        let command = if before.sealed { "decrypt" } else { "encrypt" };
+        let phase = attempts as usize % PHASES.len();
+        let delay = times[usize::from(before.sealed)][phase].mul_f64(share(attempts));
+        let Some(left) = kill_after(&riddle, command, PHASES[phase], delay) else { continue };
+        kills += 1;
+        turned += u64::from(left.sealed != before.sealed);
+        copies += u64::from(left.copy.is_some());
+        if command == "encrypt" && left.sealed {
+            assert_eq!(told(riddle.home()), [""; 0], "as it was left after {kills} kills");
+        }
+        // Every other one meets what the one before it has left.
+        if kills % 2 == 1 && kills < enough {
+            continue;
         }
         // Whoever comes next makes the indexes anew.
         riddle.run(&["index"]).ok();
-        assert_eq!(snapshot(&riddle, &QUERIES), expected, "after {kills} kills");
-        let sealed =
-            !fs::read(riddle.home().join("catalog.sqlite")).expect("there").starts_with(b"SQLite");
-        halves += u32::from(sealed != is_encrypted);
-        is_encrypted = sealed;
-        if sealed {
+        assert_eq!(snapshot(&riddle, &[&query]), expected, "after {kills} kills");
+        let now = Look::at(riddle.home());
+        assert_eq!((now.sealed, now.copy), (left.sealed, None), "after {kills} kills");
+        if now.sealed {
             assert_eq!(told(riddle.home()), [""; 0], "after {kills} kills");
+        } else {
+            assert_eq!(now.key, None, "nothing needs the key, after {kills} kills");
         }
     }
-    assert!(halves > 0, "some were killed after the catalog had changed its form");
+    let check = riddle.run(&["check"]).ok();
+    assert!(check.contains("all is well"), "{check}");
+    noted(&format!(
+        "{kills} of {attempts} runs were killed while they changed the home, {copies} of them while \
+         they copied the catalog, {turned} after it had its other form"
+    ));
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod bench;
 mod browsing;
 mod calibrate;
 mod claims;
+mod compaction;
 mod contract;
 mod crash;
 mod damage;

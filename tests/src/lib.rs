@@ -40,7 +40,12 @@ pub fn real_models() -> Option<PathBuf> {
 
 /// Says that a test, or a part of it, could not run here.
 pub fn skipped(why: &str) {
+    noted(&format!("SKIPPED: {why}"));
+}
+
+/// Says what a test has met, for whoever runs it to know that.
+pub fn noted(what: &str) {
     let mut stderr = std::io::stderr();
     // A test run without stderr has no reader either.
-    let _ = std::io::Write::write_all(&mut stderr, format!("SKIPPED: {why}\n").as_bytes());
+    let _ = std::io::Write::write_all(&mut stderr, format!("{what}\n").as_bytes());
 }

@@ -389,6 +389,15 @@ impl Running {
         sent.expect("there is a kill command");
     }
 
+    /// Kills it at once (SIGKILL where there are signals), without a process of its own that a busy machine would keep
+    /// waiting. One that has ended can not be killed, and need not be.
+    ///
+    /// # Panics
+    /// When the system refuses.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("our own child can be killed");
+    }
+
     /// Waits until `ready` is true.
     ///
     /// # Panics
