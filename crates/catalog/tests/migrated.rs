@@ -152,7 +152,7 @@ fn killed_while_it_is_migrated_it_is_migrated_by_the_next() {
         migrating += u32::from(is_killed && version < last);
         giving_back += u32::from(is_killed && version == last && free > 0);
         assert_eq!(held(&path), expected, "killed at version {version}");
-        assert_eq!(stand(&path).0, last);
+        assert_eq!(stand(&path), (last, 0), "killed at version {version}");
     }
     let mut stderr = std::io::stderr();
     let said = writeln!(
