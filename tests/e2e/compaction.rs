@@ -1,4 +1,4 @@
-//! Killed while an index is compacted: segments of the words are merged into one, and the slots of vectors that are
+//! Killed while an index is compacted: segments of words or terms are merged into one, and the slots of vectors that are
 //! gone are left out. Nothing is lost by it, and nothing comes back.
 //!
 //! Compactions are short: a run is watched until the files of one are there, and killed before they are all there is.
@@ -35,28 +35,31 @@ struct Compaction {
     is_committed: fn(&Path) -> bool,
 }
 
+/// Where there are more segments than are merged, what they become is there as well.
 const WORDS: Compaction = Compaction {
-    // More segments than are merged: what they become is there as well.
-    is_under_way: |home| segments(home) > MERGED,
-    is_committed: |home| {
-        let meta = value(&home.join("keyword").join("meta.json"));
-        meta["segments"].as_array().is_some_and(|it| it.len() == 1)
-    },
+    is_under_way: |home| segments(&home.join("keyword")) > MERGED,
+    is_committed: |home| is_one_segment(&home.join("keyword")),
+};
+
+const TERMS: Compaction = Compaction {
+    is_under_way: |home| indexes(&home.join("terms")).any(|it| segments(&it) > MERGED),
+    is_committed: |home| indexes(&home.join("terms")).any(|it| is_one_segment(&it)),
 };
 
 const VECTORS: Compaction = Compaction {
     // Codes of two generations.
     is_under_way: |home| {
         let codes = |it: &Path| names(it).filter(|it| it.starts_with("codes-")).count();
-        indexes_of_vectors(home).any(|it| codes(&it) > 1)
+        indexes(&home.join("vector")).any(|it| codes(&it) > 1)
     },
     is_committed: |home| {
-        indexes_of_vectors(home).any(|it| value(&it.join("current.json"))["generation"] == 1)
+        indexes(&home.join("vector")).any(|it| value(&it.join("current.json"))["generation"] == 1)
     },
 };
 
-fn indexes_of_vectors(home: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    fs::read_dir(home.join("vector")).into_iter().flatten().flatten().map(|it| it.path())
+/// Folders of indexes: each encoder has its own.
+fn indexes(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|it| it.path())
 }
 
 /// What a file of an index says; nothing where there is none.
@@ -79,35 +82,41 @@ fn names(folder: &Path) -> impl Iterator<Item = String> + use<> {
         .filter_map(|it| it.file_name().into_string().ok())
 }
 
-/// Segments of the index of words, whole or not.
-fn segments(home: &Path) -> usize {
+/// Segments of an index, whole or not.
+fn segments(index: &Path) -> usize {
     let is_id = |it: &str| it.len() == 32 && it.bytes().all(|it| it.is_ascii_hexdigit());
-    let ids = names(&home.join("keyword"))
+    let ids = names(index)
         .filter_map(|it| it.split_once('.').map(|it| it.0.to_owned()))
         .filter(|it| is_id(it));
     ids.collect::<BTreeSet<_>>().len()
 }
 
-/// What a home finds, by words and by meaning.
-fn found(riddle: &Riddle, by_meaning: bool) -> (Value, Vec<Value>) {
-    let near = if by_meaning { nearest(riddle, "what was painted", TEXTS[0]) } else { Vec::new() };
-    (snapshot(riddle, &QUERIES), near)
+/// Whether its last commit has one segment.
+fn is_one_segment(index: &Path) -> bool {
+    value(&index.join("meta.json"))["segments"].as_array().is_some_and(|it| it.len() == 1)
 }
 
-/// How long a compaction lasts when nobody disturbs it.
+/// What a home finds by words, and by the index whose rank is called so.
+fn found(riddle: &Riddle, rank: Option<&str>) -> (Value, Vec<Value>) {
+    let near = rank.map(|it| nearest(riddle, it, "what was painted", TEXTS[0]));
+    (snapshot(riddle, &QUERIES), near.unwrap_or_default())
+}
+
+/// How long a compaction lasts when nobody disturbs it; a guess where it was over before anybody looked.
 fn duration(riddle: &Riddle, compaction: Compaction) -> Duration {
     let mut run = riddle.start(&["index"]);
-    let mut begun = None;
+    let (mut begun, mut ended) = (None, None);
     while !run.has_ended() {
         if (compaction.is_under_way)(riddle.home()) {
             begun.get_or_insert_with(Instant::now);
-        } else if let Some(begun) = begun {
-            run.wait().ok();
-            return begun.elapsed();
+        } else if begun.is_some() {
+            ended.get_or_insert_with(Instant::now);
         }
         thread::sleep(LOOK);
     }
-    panic!("nothing is compacted: {:#?}", run.wait());
+    run.wait().ok();
+    assert!((compaction.is_committed)(riddle.home()), "nothing was compacted");
+    begun.map_or(Duration::from_millis(20), |it| ended.unwrap_or_else(Instant::now) - it)
 }
 
 /// Kills a run that long after its compaction has begun; whether it was still under way then.
@@ -124,7 +133,7 @@ fn kill_in_it(riddle: &Riddle, compaction: Compaction, delay: Duration) -> bool 
 }
 
 /// Kills runs on copies of a home that is about to be compacted; each then becomes what an undisturbed one is.
-fn disturb(ready: &Riddle, compaction: Compaction, by_meaning: bool) {
+fn disturb(ready: &Riddle, compaction: Compaction, rank: Option<&str>) {
     let begin = || {
         let riddle = Riddle::new();
         copy(ready.home(), riddle.home());
@@ -132,7 +141,7 @@ fn disturb(ready: &Riddle, compaction: Compaction, by_meaning: bool) {
     };
     let riddle = begin();
     let mut most = duration(&riddle, compaction);
-    let expected = found(&riddle, by_meaning);
+    let expected = found(&riddle, rank);
     let files = expected.0["files"].as_array().map_or(0, Vec::len);
     assert_eq!(token(FIRST_SECTION + 77), QUERIES[0]);
     for (place, count) in [1, 0, 1, 1].into_iter().enumerate() {
@@ -154,7 +163,7 @@ fn disturb(ready: &Riddle, compaction: Compaction, by_meaning: bool) {
             most = most.mul_f64(0.8);
         }
         riddle.run(&["index"]).ok();
-        assert_eq!(found(&riddle, by_meaning), expected, "after {hits} kills");
+        assert_eq!(found(&riddle, rank), expected, "after {hits} kills");
         let said = riddle.run(&["check"]).ok();
         assert!(said.contains("all is well"), "after {hits} kills: {said}");
         let again: Value = riddle.json(&["index"]);
@@ -172,40 +181,56 @@ fn change(files: &Path) {
     write(files, TEXTS[2], "# Last\n\nThe quillfeather came when all else was there.\n");
 }
 
-#[test]
-fn kill_9_while_the_words_are_merged() {
-    const KEPT: usize = 2_000;
-    const GONE: usize = 1_000;
-    let files = TempDir::new().expect("a temporary folder");
-    write(files.path(), TEXTS[0], sections("Kept", KEPT));
-    write(files.path(), TEXTS[1], sections("Gone", GONE));
-    let ready = Riddle::new();
-    ready.index(files.path());
-    // Every run that adds something adds a segment; the next one makes them as many as are merged.
+/// Has a home one segment less than are merged: every run that adds something adds one.
+fn add_segments(ready: &Riddle, files: &Path, index: &Path) {
     for n in 0.. {
-        let there = segments(ready.home());
+        let there = segments(index);
         assert!(there < MERGED && n < MERGED, "{there} segments after {n} runs");
         if there == MERGED - 1 {
-            break;
+            return;
         }
-        write(files.path(), &format!("note {n}.md"), format!("# Note {n}\n\nA few words.\n"));
+        write(files, &format!("note {n}.md"), format!("# Note {n}\n\nA few words.\n"));
         ready.run(&["index"]).ok();
     }
+}
+
+#[test]
+fn kill_9_while_the_words_are_merged() {
+    let files = TempDir::new().expect("a temporary folder");
+    write(files.path(), TEXTS[0], sections("Kept", 2_000));
+    write(files.path(), TEXTS[1], sections("Gone", 1_000));
+    let ready = Riddle::new();
+    ready.index(files.path());
+    add_segments(&ready, files.path(), &ready.home().join("keyword"));
     change(files.path());
-    disturb(&ready, WORDS, false);
+    disturb(&ready, WORDS, None);
+}
+
+#[test]
+fn kill_9_while_the_weighed_terms_are_merged() {
+    let files = TempDir::new().expect("a temporary folder");
+    write(files.path(), TEXTS[0], sections("Kept", 300));
+    write(files.path(), TEXTS[1], sections("Gone", 100));
+    let ready = Riddle::new();
+    let encoder = tiny_model("tiny-bert-sparse-encoder").display().to_string();
+    ready.run(&["models", "import", &encoder, "--name", "tiny-sparse"]).ok();
+    ready.run(&["models", "use", "tiny-sparse"]).ok();
+    ready.index(files.path());
+    let index = indexes(&ready.home().join("terms")).next().expect("terms were weighed");
+    add_segments(&ready, files.path(), &index);
+    change(files.path());
+    disturb(&ready, TERMS, Some("sparse_rank"));
 }
 
 /// So many vectors stay that they keep a graph, which is carried over; so many go that it is worth it.
 #[test]
 fn kill_9_while_the_vectors_are_compacted() {
-    const KEPT: usize = 10_100;
-    const GONE: usize = 4_500;
     let files = TempDir::new().expect("a temporary folder");
-    write(files.path(), TEXTS[0], sections("Kept", KEPT));
-    write(files.path(), TEXTS[1], sections("Gone", GONE));
+    write(files.path(), TEXTS[0], sections("Kept", 10_100));
+    write(files.path(), TEXTS[1], sections("Gone", 4_500));
     let ready = Riddle::new();
     let encoder = tiny_model("tiny-static-embedder").display().to_string();
     ready.run(&["index", &files.path().display().to_string(), "--embedder", &encoder]).ok();
     change(files.path());
-    disturb(&ready, VECTORS, true);
+    disturb(&ready, VECTORS, Some("vector_rank"));
 }

@@ -34,6 +34,9 @@ const STEPS: &[M<'_>] = &[
 ];
 /// The version from which on vectors take less than half of the space: what they leave is given back to the disk.
 const VECTORS_IN_ROWS: i64 = 7;
+/// The setting that stands while they have left space which is not given back yet: whoever is killed before that leaves
+/// it to the next opening.
+const GIVES_BACK: &str = "gives_space_back";
 /// Version of the newest schema.
 const VERSION: i64 = STEPS.len() as i64;
 const MIGRATIONS: Migrations<'_> = Migrations::from_slice(STEPS);
@@ -104,24 +107,16 @@ impl Catalog {
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;
                      PRAGMA secure_delete = ON; PRAGMA cache_size = -16384;";
         connection.execute_batch(setup).map_err(|error| refine(path, error))?;
+        if (1..VECTORS_IN_ROWS).contains(&before) {
+            set_setting(&connection, GIVES_BACK, Some("1"))?;
+        }
         MIGRATIONS.to_latest(&mut connection).map_err(|error| match error {
             rusqlite_migration::Error::RusqliteError { err, .. } => refine(path, err),
             other => Error::Damaged { path: Some(path.to_path_buf()), why: other.to_string() },
         })?;
-        // SQLCipher keeps in memory what SQLite writes to temporary files, so that nothing readable is on the disk.
-        // Where all of it is readable, a copy of a large catalog is not held in memory.
-        let vacuum = match place.key {
-            Some(_) => "VACUUM",
-            None => "PRAGMA temp_store = FILE; VACUUM; PRAGMA temp_store = DEFAULT;",
-        };
-        if (1..VECTORS_IN_ROWS).contains(&before)
-            && let Err(error) = connection.execute_batch(vacuum)
-        {
-            // Where the disk has no room for a copy the space is used by what comes.
-            tracing::warn!(
-                "{}: the space that became free stays in the file: {error}",
-                path.display()
-            );
+        // What is damaged is told when somebody needs it.
+        if setting(&connection, GIVES_BACK).is_ok_and(|it| it.is_some()) {
+            give_back(&connection, &place);
         }
         seal::sweep(path);
         Ok(Catalog::new(connection))
@@ -200,11 +195,7 @@ impl Catalog {
     /// # Errors
     /// When the database can not be read.
     pub fn setting(&self, key: &str) -> Result<Option<String>> {
-        let connection = self.connection();
-        let value =
-            connection
-                .query_row("SELECT value FROM settings WHERE key = ?1", [key], |row| row.get(0));
-        Ok(value.optional()?)
+        setting(&self.connection(), key)
     }
 
     /// Sets a setting; `None` removes it.
@@ -286,6 +277,28 @@ impl Catalog {
     pub fn writes(&self) -> u64 {
         self.connection().total_changes()
     }
+}
+
+/// Gives space that a migration has left back to the disk.
+fn give_back(connection: &Connection, place: &Place) {
+    // SQLCipher keeps in memory what SQLite writes to temporary files, so that nothing readable is on the disk.
+    // Where all of it is readable, a copy of a large catalog is not held in memory.
+    let vacuum = match place.key {
+        Some(_) => "VACUUM",
+        None => "PRAGMA temp_store = FILE; VACUUM; PRAGMA temp_store = DEFAULT;",
+    };
+    let given = connection.execute_batch(vacuum).map_err(Error::from);
+    // Tried once: where the disk has no room for a copy the space is used by what comes.
+    if let Err(error) = given.and(set_setting(connection, GIVES_BACK, None)) {
+        let path = place.path().display();
+        tracing::warn!("{path}: the space that became free stays in the file: {error}");
+    }
+}
+
+fn setting(connection: &Connection, key: &str) -> Result<Option<String>> {
+    let value =
+        connection.query_row("SELECT value FROM settings WHERE key = ?1", [key], |row| row.get(0));
+    Ok(value.optional()?)
 }
 
 pub(crate) fn set_setting(connection: &Connection, key: &str, value: Option<&str>) -> Result<()> {
