@@ -108,14 +108,16 @@ pub(super) fn series(
     say("Not on", days("EXDATE"));
     let instead = lines.iter().find(|it| it.name == "RECURRENCE-ID");
     say("Instead of", instead.and_then(|it| instead_of(it, begin.as_ref())));
+    for one in changed.iter().take(MOST_DAYS) {
+        let (day, what) = one_of(one, begin.as_ref());
+        say(&format!("Instead of {day}"), Some(what));
+    }
+    let more = changed.len().saturating_sub(MOST_DAYS);
+    say("Changed", (more > 0).then(|| format!("{more} more")));
     say("Status", value("STATUS").map(str::to_ascii_lowercase));
     say("About", Some(all("CATEGORIES").join(", ")));
     say("Link", value("URL").map(str::to_owned));
     say("Notes", value("DESCRIPTION").map(str::to_owned));
-    text.extend(changed.iter().take(MOST_DAYS).map(|it| one_of(it, begin.as_ref())));
-    if changed.len() > MOST_DAYS {
-        text.push(format!("{} more are changed", changed.len() - MOST_DAYS));
-    }
     let mut blocks = vec![Block::new(BlockKind::Heading(1), title.to_owned(), location.clone())];
     if !text.is_empty() {
         blocks.push(Block::new(BlockKind::Paragraph, text.join("\n"), location));
@@ -129,7 +131,8 @@ fn several<'a>(
     begin: Option<&Moment>,
 ) -> Option<String> {
     let each = lists.flat_map(|list| {
-        list.value.split(',').map(|it| Property { value: it.to_owned(), ..list.clone() })
+        // Calendars of before 1998 have other marks between them.
+        list.value.split([',', ';']).map(|it| Property { value: it.to_owned(), ..list.clone() })
     });
     let mut said: Vec<String> = Vec::new();
     let mut more = 0;
@@ -153,8 +156,8 @@ fn instead_of(property: &Property, begin: Option<&Moment>) -> Option<String> {
     Some(format!("{}{}", moment.said(), if after { " and all after it" } else { "" }))
 }
 
-/// One of a series that is not as the others: `Instead of 2026-03-04 (March): 2026-03-05 10:00 (March); where: Hull`.
-fn one_of(lines: &[Property], begin: Option<&Moment>) -> String {
+/// One of a series that is not as the others: its day, and what is instead: `2026-03-05 10:00 (March); where: Hull`.
+fn one_of(lines: &[Property], begin: Option<&Moment>) -> (String, String) {
     let find = |name: &str| lines.iter().find(|it| it.name == name);
     let moment = |name: &str| find(name).and_then(Moment::of);
     let value = |name: &str| find(name).map(|it| it.value.clone());
@@ -162,7 +165,7 @@ fn one_of(lines: &[Property], begin: Option<&Moment>) -> String {
     let place = value("LOCATION").map(|it| format!("where: {it}"));
     let parts = [value("SUMMARY"), when, place, value("STATUS")];
     let day = moment("RECURRENCE-ID").map_or(String::new(), |it| it.said_in_series(begin));
-    format!("Instead of {day}: {}", parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
+    (day, parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
 }
 
 /// Who is meant: the name in the parameters, else the address.
@@ -250,12 +253,13 @@ mod tests {
             event(&format!(
                 "{begin}RRULE:FREQ=WEEKLY;BYDAY=MO\n\
                  EXDATE;TZID=Europe/Zurich:20260309T110000,20260316T110000\n\
-                 EXDATE;VALUE=DATE:20260323\nEXDATE:20260330T090000Z\n\
+                 EXDATE;VALUE=DATE:20260323;20260324\nEXDATE:20260330T090000Z\n\
                  RDATE;TZID=Europe/Zurich:20260310T120000\n"
             )),
             format!(
                 "{said}Repeats: freq=weekly, byday=mo\nAlso on: 2026-03-10 12:00 Europe/Zurich (March)\n\
-                 Not on: 2026-03-09 (March), 2026-03-16 (March), 2026-03-23 (March), 2026-03-30 09:00 UTC (March)"
+                 Not on: 2026-03-09 (March), 2026-03-16 (March), 2026-03-23 (March), \
+                 2026-03-24 (March), 2026-03-30 09:00 UTC (March)"
             )
         );
         let instead = "RECURRENCE-ID;TZID=Europe/Zurich:20260301T110000\n";

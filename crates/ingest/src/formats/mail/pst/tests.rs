@@ -520,13 +520,23 @@ fn days_of_a_series_that_were_deleted_or_changed_are_said() {
          Instead of 2026-03-16 (March): 2026-03-17 11:00 {zone} (March) to 2026-03-17 12:30 {zone} (March)\n\
          Instead of 2026-03-23 (March): Naßdock; 2026-03-23 11:00 {zone} (March) to 2026-03-23 13:00 {zone} \
          (March); where: Wells, pier 4\n\
-         Instead of 2026-03-30 (March): 2026-03-30 11:00 {zone} (March) to 2026-03-30 12:30 {zone} (March); canceled"
+         Instead of 2026-03-30 (March): 2026-03-30 11:00 {zone} (March) to 2026-03-30 12:30 {zone} (March); canceled\n\
+         Notes: Bring paint."
     );
-    assert_eq!(said_of_series(series.clone(), &[], true), said);
+    let notes = texts(&[(TEXT, "Bring paint.")]);
+    assert_eq!(said_of_series(series.clone(), &notes, true), said);
     for length in 0..series.len() {
         let part = said_of_series(series[..length].to_vec(), &[], true);
         assert!(part.starts_with(when.trim_end()), "{length}: {part}");
     }
+    // Every third day of two years was changed.
+    let all: Vec<series::tests::One<'_>> = (0..250)
+        .map(|it| monday + it * 3 * DAY)
+        .map(|it| (it + 3600, it + 9000, it, "", "", false))
+        .collect();
+    let said = said_of_series(series::tests::written([660, 750], &[], &all), &[], true);
+    assert_eq!(said.matches("Instead of").count(), 200);
+    assert!(said.ends_with("\nChanged: 50 more"), "{said}");
 }
 
 #[test]
