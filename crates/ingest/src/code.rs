@@ -367,8 +367,8 @@ fn closed(text: &str) -> Option<&str> {
     None
 }
 
-/// Whether what stands between the parameters and the end of the line is what may stand there, as `throws IOException {`
-/// or `: string {`: what goes on with a value belongs to something that is done, as `let (a, b) = match it {` does.
+/// Whether what stands between the parameters and the end of the line may stand there, as `throws IOException {` or
+/// `: string {`: what goes on with a value belongs to something that is done, as `let (a, b) = match it {` does.
 fn leads_to_body(behind: &str, typed: bool) -> bool {
     const GOES_ON: &str = "=.?+*/|&<>,;%!)]}";
     let behind = behind.strip_suffix('{').unwrap_or(behind).trim_end();

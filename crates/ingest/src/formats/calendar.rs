@@ -15,6 +15,9 @@ use crate::{outcome::ParseOutcome, remark::Remark};
 /// Most entries of one calendar.
 const MOST_ENTRIES: usize = 20_000;
 
+/// Most days of a series that are said to be left out or changed.
+const MOST_DAYS: usize = 200;
+
 pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOutcome {
     let mut document = Document::default();
     let mut open: Option<(String, Vec<Property>)> = None;
@@ -51,6 +54,18 @@ pub(super) fn parse(_name: &str, bytes: &[u8], _shares: &mut Shares) -> ParseOut
 
 /// An event, a task or a journal entry: what it is about, and below it the rest.
 pub(super) fn entry(what: &str, lines: &[Property], location: Location) -> Vec<Block> {
+    series(what, lines, &[], location)
+}
+
+/// The same, of a series of which some are not as the others: each of these has what it is instead of (`RECURRENCE-ID`)
+/// and what is not as in the series.
+// Long: what an entry says, in the order in which it is said.
+pub(super) fn series(
+    what: &str,
+    lines: &[Property],
+    changed: &[Vec<Property>],
+    location: Location,
+) -> Vec<Block> {
     let value = |name: &str| {
         let found = lines.iter().find(|it| it.name == name);
         found.map(|it| it.value.trim()).filter(|it| !it.is_empty())
@@ -88,6 +103,17 @@ pub(super) fn entry(what: &str, lines: &[Property], location: Location) -> Vec<B
         false => it.to_owned(),
     };
     say("Repeats", value("RRULE").map(often));
+    let days = |name: &str| several(lines.iter().filter(|it| it.name == name), begin.as_ref());
+    say("Also on", days("RDATE"));
+    say("Not on", days("EXDATE"));
+    let instead = lines.iter().find(|it| it.name == "RECURRENCE-ID");
+    say("Instead of", instead.and_then(|it| instead_of(it, begin.as_ref())));
+    for one in changed.iter().take(MOST_DAYS) {
+        let (day, what) = one_of(one, begin.as_ref());
+        say(&format!("Instead of {day}"), Some(what));
+    }
+    let more = changed.len().saturating_sub(MOST_DAYS);
+    say("Changed", (more > 0).then(|| format!("{more} more")));
     say("Status", value("STATUS").map(str::to_ascii_lowercase));
     say("About", Some(all("CATEGORIES").join(", ")));
     say("Link", value("URL").map(str::to_owned));
@@ -97,6 +123,49 @@ pub(super) fn entry(what: &str, lines: &[Property], location: Location) -> Vec<B
         blocks.push(Block::new(BlockKind::Paragraph, text.join("\n"), location));
     }
     blocks
+}
+
+/// Moments of a series, in lists or one by one: by their days where they are at its time.
+fn several<'a>(
+    lists: impl Iterator<Item = &'a Property>,
+    begin: Option<&Moment>,
+) -> Option<String> {
+    let each = lists.flat_map(|list| {
+        // Calendars of before 1998 have other marks between them.
+        list.value.split([',', ';']).map(|it| Property { value: it.to_owned(), ..list.clone() })
+    });
+    let mut said: Vec<String> = Vec::new();
+    let mut more = 0;
+    for moment in each.filter_map(|it| Moment::of(&it)) {
+        if said.len() < MOST_DAYS {
+            said.push(moment.said_in_series(begin));
+        } else {
+            more += 1;
+        }
+    }
+    if more > 0 {
+        said.push(format!("{more} more"));
+    }
+    (!said.is_empty()).then(|| said.join(", "))
+}
+
+/// What an entry of its own is instead of, in the series that it is of; none if that would take place then, too.
+fn instead_of(property: &Property, begin: Option<&Moment>) -> Option<String> {
+    let after = property.parameter("RANGE").is_some_and(|it| it == "THISANDFUTURE");
+    let moment = Moment::of(property).filter(|it| after || Some(it) != begin)?;
+    Some(format!("{}{}", moment.said(), if after { " and all after it" } else { "" }))
+}
+
+/// One of a series that is not as the others: its day, and what is instead: `2026-03-05 10:00 (March); where: Hull`.
+fn one_of(lines: &[Property], begin: Option<&Moment>) -> (String, String) {
+    let find = |name: &str| lines.iter().find(|it| it.name == name);
+    let moment = |name: &str| find(name).and_then(Moment::of);
+    let value = |name: &str| find(name).map(|it| it.value.clone());
+    let when = moment("DTSTART").map(|it| it.until(moment("DTEND")));
+    let place = value("LOCATION").map(|it| format!("where: {it}"));
+    let parts = [value("SUMMARY"), when, place, value("STATUS")];
+    let day = moment("RECURRENCE-ID").map_or(String::new(), |it| it.said_in_series(begin));
+    (day, parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
 }
 
 /// Who is meant: the name in the parameters, else the address.
@@ -173,6 +242,45 @@ mod tests {
                 "{odd}"
             );
         }
+    }
+
+    #[test]
+    fn days_that_a_series_leaves_out_and_what_is_instead_are_said() {
+        let event = |of: &str| said(&format!("BEGIN:VEVENT\nSUMMARY:x\n{of}END:VEVENT\n"));
+        let begin = "DTSTART;TZID=Europe/Zurich:20260302T110000\n";
+        let said = "When: 2026-03-02 11:00 Europe/Zurich (March)\n";
+        assert_eq!(
+            event(&format!(
+                "{begin}RRULE:FREQ=WEEKLY;BYDAY=MO\n\
+                 EXDATE;TZID=Europe/Zurich:20260309T110000,20260316T110000\n\
+                 EXDATE;VALUE=DATE:20260323;20260324\nEXDATE:20260330T090000Z\n\
+                 RDATE;TZID=Europe/Zurich:20260310T120000\n"
+            )),
+            format!(
+                "{said}Repeats: freq=weekly, byday=mo\nAlso on: 2026-03-10 12:00 Europe/Zurich (March)\n\
+                 Not on: 2026-03-09 (March), 2026-03-16 (March), 2026-03-23 (March), \
+                 2026-03-24 (March), 2026-03-30 09:00 UTC (March)"
+            )
+        );
+        let instead = "RECURRENCE-ID;TZID=Europe/Zurich:20260301T110000\n";
+        assert_eq!(
+            event(&format!("{begin}{instead}")),
+            format!("{said}Instead of: 2026-03-01 11:00 Europe/Zurich (March)")
+        );
+        let after = instead.replace(";TZID", ";RANGE=THISANDFUTURE;TZID");
+        assert_eq!(
+            event(&format!("{begin}{after}")),
+            format!("{said}Instead of: 2026-03-01 11:00 Europe/Zurich (March) and all after it")
+        );
+        // Another name at the same time.
+        assert_eq!(
+            event(&format!("{begin}{}", begin.replace("DTSTART", "RECURRENCE-ID"))),
+            said.trim()
+        );
+        assert_eq!(event(&format!("{begin}EXDATE:\nEXDATE:,,\n")), said.trim());
+        let many = "EXDATE;TZID=Europe/Zurich:20260309T110000\n".repeat(MOST_DAYS + 3);
+        let many = event(&format!("{begin}{many}"));
+        assert!(many.ends_with(" (March), 3 more"), "{many}");
     }
 
     #[test]

@@ -31,6 +31,16 @@ impl Moment {
         when_in(&self.value, self.zone.as_deref())
     }
 
+    /// Said beside the moment at which a series begins: what is at its time, by the day alone.
+    pub(super) fn said_in_series(&self, begin: Option<&Moment>) -> String {
+        let clock = |it: &Moment| it.value.get(8..).map(str::to_owned);
+        let same = |it: &Moment| it.zone == self.zone && clock(it) == clock(self);
+        match self.value.get(..8) {
+            Some(day) if begin.is_some_and(same) => when_in(day, None),
+            _ => self.said(),
+        }
+    }
+
     /// What begins now and ends then.
     pub(super) fn until(&self, end: Option<Moment>) -> String {
         // Days end with the beginning of the next one.

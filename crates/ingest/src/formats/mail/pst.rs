@@ -9,6 +9,7 @@ mod heap;
 mod names;
 mod properties;
 mod rich;
+mod series;
 mod store;
 mod table;
 mod things;

@@ -21,8 +21,8 @@ const DEEPEST: u8 = 4;
 /// Kinds of values: short numbers stand where others say where they are.
 const SHORT: [u16; 5] = [2, 3, 4, 10, 11];
 const LONG: [u16; 4] = [5, 6, 20, 64];
-const TEXT: u16 = 0x1E;
-const WIDE_TEXT: u16 = 0x1F;
+pub(super) const TEXT: u16 = 0x1E;
+pub(super) const WIDE_TEXT: u16 = 0x1F;
 const OBJECT: u16 = 0x0D;
 
 /// The bit that makes a kind one of several values, and those of which several are read: texts and bytes.

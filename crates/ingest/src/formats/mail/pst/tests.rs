@@ -9,6 +9,7 @@ use flate2::{Compression, write::ZlibEncoder};
 use super::{
     crypt::FIRST,
     names::{ADDRESS, APPOINTMENT, TASK},
+    series,
     zone::tests::zurich,
     *,
 };
@@ -462,6 +463,101 @@ fn people_appointments_and_tasks_are_read_as_such() {
             "{form:?}"
         );
     }
+}
+
+/// An appointment with such a series, as it is said.
+fn said_of_series(series: Vec<u8>, more: &[Property], zone: bool) -> String {
+    let names = [
+        (APPOINTMENT, 0x8216),
+        (APPOINTMENT, 0x820D),
+        (APPOINTMENT, 0x820E),
+        (APPOINTMENT, 0x8215),
+        (APPOINTMENT, 0x825E),
+        (APPOINTMENT, 0x8232),
+    ];
+    let mut writer = Writer::new(Form::Wide);
+    writer.names(&names);
+    let mut dock = texts(&[(0x001A, "IPM.Appointment"), (SUBJECT, "Dry dock")]);
+    dock.extend([
+        (0x8001, 0x102, Value::Bytes(series)),
+        time(0x8002, MONDAY),
+        time(0x8003, MONDAY + 5400),
+    ]);
+    if zone {
+        dock.push((0x8005, 0x102, Value::Bytes(zurich())));
+    }
+    dock.extend(texts(&[(0x8006, "every Monday")]));
+    dock.extend_from_slice(more);
+    writer.node(0x8082, 0x8022, &texts(&[(NAME, "Calendar")]), &[]);
+    writer.node(0x210044, 0x8082, &dock, &[]);
+    let blocks = read(&writer.file(0)).blocks;
+    blocks.last().map(|it| it.text.clone()).unwrap_or_default()
+}
+
+#[test]
+fn days_of_a_series_that_were_deleted_or_changed_are_said() {
+    const DAY: i64 = 24 * 3600;
+    // The clocks of Zurich show 11:00.
+    let monday = MONDAY + 3600;
+    let days = [7, 14, 21, 28].map(|it| monday - 11 * 3600 + it * DAY);
+    let all: [series::tests::One<'_>; 3] = [
+        (monday + 15 * DAY, monday + 15 * DAY + 5400, monday + 14 * DAY, "", "", false),
+        (
+            monday + 21 * DAY,
+            monday + 21 * DAY + 7200,
+            monday + 21 * DAY,
+            "Naßdock",
+            "Wells, pier 4",
+            false,
+        ),
+        (monday + 28 * DAY, monday + 28 * DAY + 5400, monday + 28 * DAY, "", "", true),
+    ];
+    let series = series::tests::written([660, 750], &days, &all);
+    let zone = "W. Europe Standard Time";
+    let when = "When: 2026-03-02 11:00 W. Europe Standard Time (March) to 2026-03-02 12:30 \
+                W. Europe Standard Time (March)\nRepeats: every Monday\n";
+    let said = format!(
+        "{when}Not on: 2026-03-09 (March)\n\
+         Instead of 2026-03-16 (March): 2026-03-17 11:00 {zone} (March) to 2026-03-17 12:30 {zone} (March)\n\
+         Instead of 2026-03-23 (March): Naßdock; 2026-03-23 11:00 {zone} (March) to 2026-03-23 13:00 {zone} \
+         (March); where: Wells, pier 4\n\
+         Instead of 2026-03-30 (March): 2026-03-30 11:00 {zone} (March) to 2026-03-30 12:30 {zone} (March); canceled\n\
+         Notes: Bring paint."
+    );
+    let notes = texts(&[(TEXT, "Bring paint.")]);
+    assert_eq!(said_of_series(series.clone(), &notes, true), said);
+    for length in 0..series.len() {
+        let part = said_of_series(series[..length].to_vec(), &[], true);
+        assert!(part.starts_with(when.trim_end()), "{length}: {part}");
+    }
+    // Every third day of two years was changed.
+    let all: Vec<series::tests::One<'_>> = (0..250)
+        .map(|it| monday + it * 3 * DAY)
+        .map(|it| (it + 3600, it + 9000, it, "", "", false))
+        .collect();
+    let said = said_of_series(series::tests::written([660, 750], &[], &all), &[], true);
+    assert_eq!(said.matches("Instead of").count(), 200);
+    assert!(said.ends_with("\nChanged: 50 more"), "{said}");
+}
+
+#[test]
+fn whole_days_of_a_series_are_days_and_times_of_no_zone_have_none() {
+    const DAY: i64 = 24 * 3600;
+    let monday = MONDAY - 10 * 3600;
+    let all: [series::tests::One<'_>; 1] =
+        [(monday + 8 * DAY, monday + 9 * DAY, monday + 7 * DAY, "", "Hull", false)];
+    let series = series::tests::written([0, 1440], &[monday + 7 * DAY], &all);
+    let whole = [(0x8004, 0xB, Value::Short(1))];
+    assert_eq!(
+        said_of_series(series.clone(), &whole, false),
+        "When: 2026-03-02 (March)\nRepeats: every Monday\n\
+         Instead of 2026-03-09 (March): 2026-03-10 (March); where: Hull"
+    );
+    assert_eq!(
+        said_of_series(series, &[], false),
+        "When: 2026-03-02 10:00 UTC (March) to 2026-03-02 11:30 UTC (March)\nRepeats: every Monday\n\
+         Instead of 2026-03-09 00:00 (March): 2026-03-10 00:00 (March) to 2026-03-11 00:00 (March); where: Hull"
+    );
 }
 
 #[test]

@@ -8,7 +8,8 @@ use riddle_types::{Block, Location};
 use super::{
     line,
     names::{ADDRESS, APPOINTMENT, COMMON, JOURNAL, Names, TASK},
-    properties::Properties,
+    properties::{Properties, TEXT as NARROW_TEXT, WIDE_TEXT},
+    series::{Series, Text},
     store::number,
     subject,
     table::{COPY, HIDDEN, Person, TO},
@@ -19,6 +20,12 @@ use crate::formats::{
     contacts,
     lines::Property,
 };
+
+/// Whether an appointment is about days, and not times.
+const WHOLE_DAYS: u32 = 0x8215;
+
+/// What does not take place.
+const CANCELED: &str = "canceled";
 
 /// What lies in a folder.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -100,6 +107,15 @@ impl Written {
         values.into_iter().for_each(|it| self.add(name, "", Some(it)));
     }
 
+    /// A time as clocks show it, or the day.
+    fn time(&mut self, name: &str, local: i64, whole: bool, zone: Option<&str>) {
+        if whole {
+            return self.add(name, "", Some(day(local)));
+        }
+        let zone = zone.map(|it| format!("TZID=\"{}\"", it.replace('"', "'")));
+        self.add(name, &zone.unwrap_or_default(), Some(stamp(local)));
+    }
+
     fn person(&mut self, name: &str, person: &Person) {
         let shown = person.name.as_deref().and_then(line);
         let address = person.address.as_deref().and_then(line);
@@ -122,8 +138,8 @@ impl Thing<'_> {
             Kind::Group => contacts::card(&self.group().0, place),
             Kind::Task => calendar::entry("VTODO", &self.task().0, place),
             Kind::Journal => calendar::entry("VJOURNAL", &self.journal().0, place),
-            Kind::Appointment => calendar::entry("VEVENT", &self.appointment().0, place),
-            Kind::Invitation => calendar::entry("VEVENT", &self.when_and_where().0, place),
+            Kind::Appointment => self.event(self.appointment(), place),
+            Kind::Invitation => self.event(self.when_and_where(), place),
             Kind::Mail => Vec::new(),
         }
     }
@@ -245,7 +261,6 @@ impl Thing<'_> {
 
     /// When an appointment is, where, and how often.
     fn when_and_where(&self) -> Written {
-        const WHOLE_DAYS: u32 = 0x8215;
         const REPEATS: u32 = 0x8223;
         const HOW_OFTEN: u32 = 0x8231;
         let own = |name| self.names.number(APPOINTMENT, name);
@@ -258,13 +273,11 @@ impl Thing<'_> {
         ] {
             let Some(time) = ids.iter().find_map(|it| self.it.time(*it)) else { continue };
             let local = zone.as_ref().map(|it| it.local(time));
-            match zone.as_ref().and_then(|it| it.name.as_deref()) {
-                _ if whole => entry.add(name, "", Some(day(local.unwrap_or(time)))),
-                Some(zone) => {
-                    let zone = format!("TZID=\"{}\"", zone.replace('"', "'"));
-                    entry.add(name, &zone, local.map(stamp));
-                }
-                None => entry.add(name, "", Some(format!("{}Z", stamp(time)))),
+            let called = zone.as_ref().and_then(|it| it.name.as_deref());
+            if whole || called.is_some() {
+                entry.time(name, local.unwrap_or(time), whole, called);
+            } else {
+                entry.add(name, "", Some(format!("{}Z", stamp(time))));
             }
         }
         entry.add("LOCATION", "", self.named(APPOINTMENT, 0x8208));
@@ -276,21 +289,64 @@ impl Thing<'_> {
         entry
     }
 
+    /// An appointment as it is said, and what of a series is not as the others.
+    fn event(&self, mut entry: Written, place: Location) -> Vec<Block> {
+        const SERIES: u32 = 0x8216;
+        let series = self.it.bytes(self.names.number(APPOINTMENT, SERIES));
+        let series = series.and_then(|it| Series::of(&it)).unwrap_or_default();
+        let zone = self.zone_of_series().and_then(|it| it.name);
+        let whole = self.it.holds(self.names.number(APPOINTMENT, WHOLE_DAYS));
+        entry.several("EXDATE", series.deleted.iter().map(|it| day(*it)));
+        let text = |text: &Option<Text>| {
+            let text = match text.as_ref()? {
+                Text::Wide(bytes) => self.it.decoded(WIDE_TEXT, bytes),
+                Text::Narrow(bytes) => self.it.decoded(NARROW_TEXT, bytes),
+            };
+            line(&text?)
+        };
+        let changed = series.changed.iter().map(|it| {
+            let mut other = Written::default();
+            for (name, time) in
+                [("RECURRENCE-ID", it.instead_of), ("DTSTART", it.begin), ("DTEND", it.end)]
+            {
+                other.time(name, time, whole, zone.as_deref());
+            }
+            other.add("SUMMARY", "", text(&it.title));
+            other.add("LOCATION", "", text(&it.place));
+            other.add("STATUS", "", it.canceled.then(|| CANCELED.to_owned()));
+            other.0
+        });
+        let changed: Vec<Vec<Property>> = changed.collect();
+        calendar::series("VEVENT", &entry.0, &changed, place)
+    }
+
+    /// The clocks that the days of a series go by.
+    fn zone_of_series(&self) -> Option<Zone> {
+        const RULES: u32 = 0x8260;
+        let rules = self.it.bytes(self.names.number(APPOINTMENT, RULES));
+        rules.and_then(|it| Zone::of(&it)).or_else(|| self.old_zone()).or_else(|| self.zone())
+    }
+
+    fn old_zone(&self) -> Option<Zone> {
+        const RULES: u32 = 0x8233;
+        const CALLED: u32 = 0x8234;
+        let rules = self.it.bytes(self.names.number(APPOINTMENT, RULES))?;
+        Zone::of_old(&rules, self.named(APPOINTMENT, CALLED))
+    }
+
     /// The clocks that an appointment goes by.
     fn zone(&self) -> Option<Zone> {
         const RULES: [u32; 2] = [0x825E, 0x8260];
-        const OLD_RULES: u32 = 0x8233;
-        const CALLED: u32 = 0x8234;
         let bytes = |name| self.it.bytes(self.names.number(APPOINTMENT, name));
         let new = RULES.into_iter().find_map(|it| Zone::of(&bytes(it)?));
-        new.or_else(|| Zone::of_old(&bytes(OLD_RULES)?, self.named(APPOINTMENT, CALLED)))
+        new.or_else(|| self.old_zone())
     }
 
     fn appointment(&self) -> Written {
         const STATE: u32 = 0x8217;
         /// Others take part; it does not take place.
         const MEETING: u64 = 1;
-        const CANCELED: u64 = 4;
+        const OFF: u64 = 4;
         const TENTATIVE: u64 = 1;
         let own = |name| self.names.number(APPOINTMENT, name);
         let state = self.it.number(own(STATE)).unwrap_or(0);
@@ -316,9 +372,9 @@ impl Thing<'_> {
             entry.several("ATTENDEE", all.filter_map(line));
         }
         let busy = self.it.number(own(0x8205));
-        let status = match state & CANCELED {
+        let status = match state & OFF {
             0 => (busy == Some(TENTATIVE)).then_some("tentative"),
-            _ => Some("canceled"),
+            _ => Some(CANCELED),
         };
         entry.add("STATUS", "", status.map(str::to_owned));
         entry.several("CATEGORIES", self.categories());
