@@ -62,8 +62,9 @@ pub fn fuse(lists: &[RankedList<'_>], k: f32, limit: usize) -> Vec<Fused> {
 /// What the retrievers' scores say of a candidate.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Evidence {
-    /// Its BM25 score as a share of the best one of this query, 0 to 1: 0 where keywords did not find it; `None` where
-    /// nobody asked them.
+    /// Its BM25 score as a share of the best one of this query, 0 to 1: 0 where keywords did not find it. To it comes
+    /// the [nearness](crate::nearness) of the query's words, 0 to 1, where the passage is known. `None` where nobody
+    /// asked the keywords.
     pub keyword: Option<f32>,
     /// Cosine of its vector and the query's; `None` where it has none.
     pub cosine: Option<f32>,

@@ -21,6 +21,7 @@ mod highlight;
 mod keyword;
 mod language;
 mod mapped;
+mod near;
 mod part;
 mod query;
 mod remove;
@@ -41,6 +42,7 @@ pub use fuse::{
 pub use highlight::Highlighter;
 pub use keyword::{KeywordReader, KeywordWriter};
 pub use language::{detect_language, is_in_another_language};
+pub use near::nearness;
 pub use remove::remove;
 pub use sparse::{SparseReader, SparseWriter, sparse_score};
 pub use vector::{GRAPH_FROM, VectorReader, VectorSource};

@@ -314,7 +314,8 @@ pub enum RerankDocument {
         /// Similarity of its vector to the query's, for a model with a retrieval prior.
         #[serde(default)]
         cosine: Option<f32>,
-        /// Its BM25 score as a share of the query's best, 0 to 1, for the same.
+        /// Its BM25 score as a share of the query's best, and how near the query's words stand to each other in it, 0
+        /// to 2 together, for the same.
         #[serde(default)]
         keyword: Option<f32>,
         /// Its score by learned sparse vectors as a share of the query's best, 0 to 1, for the same.

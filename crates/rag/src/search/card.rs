@@ -278,7 +278,7 @@ impl RerankerCard {
         let cosine = |it: &Evidence| best + trust * (cosine_of(it) - best);
         let keyword = |it: &Evidence| {
             let known = it.keyword.filter(|it| it.is_finite());
-            known.map(|share| 1.0 + trust_in_words * (share.clamp(0.0, 1.0) - 1.0))
+            known.map(|share| 1.0 + trust_in_words * (share.clamp(0.0, 2.0) - 1.0))
         };
         let sparse = |it: &Evidence| or(it.sparse, mean_sparse).clamp(0.0, 1.0);
         let of = |it: &Evidence| {

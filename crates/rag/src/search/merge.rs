@@ -13,7 +13,7 @@ use riddle_catalog::ChunkRecord;
 use riddle_models::embedder_languages;
 use riddle_retrieval::{
     CosineScale, Evidence, Fused, RRF_K, RankedList, Scale, Trust, detect_language, fuse,
-    is_in_another_language, order_by_score, shares, sparse_score,
+    is_in_another_language, nearness, order_by_score, shares, sparse_score,
 };
 use riddle_types::{ChunkId, Hit, TermWeights, Trouble};
 
@@ -27,7 +27,7 @@ use crate::{
         cosines::{CosineLevels, are_the_scale},
         embedder::encoder_name,
     },
-    index::cosine,
+    index::{cosine, passage_text},
 };
 
 /// Identity of an embedder, and its vector of a query.
@@ -166,7 +166,7 @@ impl Source {
             Some((embedder, _)) if reads_all(embedder) => self.elsewhere(&order, query),
             _ => HashSet::new(),
         };
-        let evidence = self.evidence(&order, made, weighed, &elsewhere);
+        let evidence = self.evidence(query, &order, made, weighed, &elsewhere);
         Ordered { order, evidence, elsewhere, weighed: weighed.is_some(), foreign }
     }
 
@@ -191,6 +191,7 @@ impl Source {
     /// question's say little, where meaning is found in all languages.
     fn evidence(
         &self,
+        query: &str,
         order: &[Fused],
         made: &Made,
         weighed: Option<&TermWeights>,
@@ -211,14 +212,24 @@ impl Source {
         };
         let trust_in_words =
             |chunk: &ChunkId| if elsewhere.contains(chunk) { BETWEEN_LANGUAGES } else { 1.0 };
-        let of = |it: &Fused| Evidence {
-            keyword: Some(
-                trust_in_words(&it.chunk) * shares.get(&it.chunk).copied().unwrap_or(behind),
-            ),
-            cosine: cosine(&it.chunk),
-            sparse: sparse(&it.chunk),
+        let texts: Vec<String> = order.iter().map(|it| self.text(it.chunk)).collect();
+        let near = nearness(query, texts.iter().map(String::as_str));
+        let words = |(it, near): (&Fused, f32)| {
+            let share = shares.get(&it.chunk).copied().unwrap_or(behind);
+            Evidence {
+                keyword: Some(trust_in_words(&it.chunk) * (share + near)),
+                cosine: cosine(&it.chunk),
+                sparse: sparse(&it.chunk),
+            }
         };
-        order.iter().map(of).collect()
+        order.iter().zip(near).map(words).collect()
+    }
+
+    /// A passage as models read it.
+    fn text(&self, chunk: ChunkId) -> String {
+        let record = self.records.get(&chunk);
+        record
+            .map_or_else(String::new, |it| passage_text(it.title.as_deref(), &it.heading, &it.text))
     }
 }
 
