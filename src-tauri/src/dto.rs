@@ -2212,8 +2212,8 @@ pub(crate) struct Settings {
     /// Hits shown, 5…100.
     pub(crate) results: u32,
     /// Candidates that are left when the lists of all indexes are merged, 5…200: the reranker reads so many, and never
-    /// fewer than `results`. `None`: as many as suit the reranker.
-    pub(crate) candidates: Option<u32>,
+    /// fewer than `results`.
+    pub(crate) candidates: u32,
     pub(crate) rerank: Rerank,
 }
 
@@ -2389,7 +2389,8 @@ impl Default for Settings {
             remote: Remote::default(),
             local: Local::default(),
             results: 20,
-            candidates: None,
+            // As many as the bundled reranker was calibrated on: with no more than results nobody could be pruned.
+            candidates: riddle_rag::DEFAULT_FUSED as u32,
             rerank: Rerank::default(),
         }
     }

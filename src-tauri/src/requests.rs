@@ -71,7 +71,7 @@ pub(crate) fn search(settings: &Settings, text: &str, filter: SearchFilter) -> S
         libraries: Libraries::of(&filter.libraries),
         k: settings.results as usize,
         filter: filter.into(),
-        fused_candidates: settings.candidates.map(|it| it as usize),
+        fused_candidates: settings.candidates as usize,
         rerank_settings: rerank_settings(&settings.rerank),
         explain: true,
         ..SearchRequest::new(text)
@@ -104,12 +104,9 @@ mod tests {
         let made: rag::rerank::Calibration = serde_json::from_str(&text).expect("a calibration");
         let settings = Settings::default();
         let question = foreseen(&settings).search;
-        let search = search(&settings, "boat", SearchFilter::default());
-        for (request, candidates) in [(search, rag::BUNDLED_FUSED), (question, rag::DEFAULT_FUSED)]
-        {
+        for request in [search(&settings, "boat", SearchFilter::default()), question] {
             assert_eq!(request.rerank_settings.pruning, rag::rerank::Pruning::Standard);
-            assert_eq!(request.fused_candidates, None, "what suits the reranker");
-            let top_k = request.k;
+            let (top_k, candidates) = (request.k, request.fused_candidates);
             assert!(top_k < candidates && candidates <= made.candidates.1, "{top_k}, {candidates}");
             for with_prior in [true, false] {
                 let mode = rag::rerank::Mode::Order;

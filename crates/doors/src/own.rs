@@ -53,7 +53,7 @@ pub(crate) struct Search {
     filter: Filter,
     keyword_candidates: usize,
     vector_candidates: usize,
-    fused_candidates: Option<usize>,
+    fused_candidates: usize,
     rerank: bool,
     explain: bool,
     // Who does not say it is of another version, and is told so.
@@ -270,7 +270,7 @@ mod tests {
             filter: Filter { folders: vec!["/files".to_owned()], ..Filter::default() },
             keyword_candidates: 7,
             vector_candidates: 8,
-            fused_candidates: Some(9),
+            fused_candidates: 9,
             rerank: RerankChoice::Off,
             explain: true,
             ..SearchRequest::new("blue boat")

@@ -7,7 +7,7 @@ use std::{
 };
 
 use riddle_rag::{
-    DEFAULT_CANDIDATES, SearchRequest, SearchResponse, StageLists,
+    DEFAULT_CANDIDATES, DEFAULT_FUSED, SearchRequest, SearchResponse, StageLists,
     rerank::{Order, Pruning, RerankChoice, RerankSettings},
 };
 use riddle_types::{LayerEvent, Notice as Told};
@@ -322,7 +322,7 @@ impl Session<'_> {
     fn evidence(&self, query: &TestQuery) -> Result<serde_json::Value> {
         let request = self.request(query, 1, DEFAULT_CANDIDATES, RerankChoice::Off);
         // Nobody is left out: who is merged away is what is to be learned.
-        let request = SearchRequest { fused_candidates: Some(MAX_DEPTH), ..request };
+        let request = SearchRequest { fused_candidates: MAX_DEPTH, ..request };
         let found = self.index.assistant.find(&request)?;
         let judgments = &self.dataset.judgments[&query.id];
         let candidates = found.known();
@@ -365,7 +365,7 @@ impl Session<'_> {
             k,
             keyword_candidates: candidates,
             vector_candidates: candidates,
-            fused_candidates: self.options.candidates,
+            fused_candidates: self.options.candidates.unwrap_or(DEFAULT_FUSED),
             rerank,
             rerank_settings: self.settings.clone(),
             explain: true,

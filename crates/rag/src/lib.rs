@@ -24,9 +24,8 @@ mod stage;
 
 pub use answer::{AskEvent, CheckedClaim, Outgoing};
 pub use contract::{
-    AskRequest, AskResponse, Audience, BUNDLED_FUSED, Citation, DEFAULT_CANDIDATES, DEFAULT_FUSED,
-    Earlier, Error, Libraries, NoAnswer, Reach, Result, SearchHit, SearchRequest, SearchResponse,
-    StageLists,
+    AskRequest, AskResponse, Audience, Citation, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier, Error,
+    Libraries, NoAnswer, Reach, Result, SearchHit, SearchRequest, SearchResponse, StageLists,
 };
 pub use home::{Config, DEFAULT_EMBEDDER, Records, SharedEncoders, resolved};
 pub use index::Library;

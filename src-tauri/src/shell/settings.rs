@@ -24,10 +24,10 @@ const SETTINGS: &str = "desktop.settings";
 const FORM_SETTING: &str = "desktop.settings_form";
 
 /// The form that is written now.
-const FORM: &str = "3";
+const FORM: &str = "2";
 
-/// Results and candidates that the first form wrote down where nobody had chosen any, and the second.
-const UNCHOSEN: [(u32, u32); 2] = [(20, 20), (20, 24)];
+/// Results and candidates that the first form wrote down where nobody had chosen any.
+const UNCHOSEN: (u32, u32) = (20, 20);
 
 /// What the rest of the program and the smallest models take together.
 const SMALLEST_BUDGET: u64 = 256 << 20;
@@ -46,15 +46,9 @@ pub(super) fn read(records: &Records) -> rag::Result<Settings> {
     })
 }
 
-/// Settings of an earlier version: those that nobody had chosen follow the default.
+/// Settings of an earlier version: with as many candidates as results nobody is pruned, and nobody had chosen that.
 fn as_now(settings: Settings, form: Option<&str>) -> Settings {
-    let unchosen: &[_] = match form {
-        None => &UNCHOSEN,
-        Some("2") => &UNCHOSEN[1..],
-        Some(_) => &[],
-    };
-    let is_unchosen =
-        settings.candidates.is_some_and(|it| unchosen.contains(&(settings.results, it)));
+    let is_unchosen = (settings.results, settings.candidates) == UNCHOSEN && form.is_none();
     let Settings { results, candidates, .. } = Settings::default();
     if is_unchosen { Settings { results, candidates, ..settings } } else { settings }
 }
@@ -67,9 +61,7 @@ impl Settings {
         if !(80..=200).contains(&self.text_size) {
             return bad("the text size is between 80 % and 200 %");
         }
-        if !(5..=100).contains(&self.results)
-            || self.candidates.is_some_and(|it| !(5..=200).contains(&it))
-        {
+        if !(5..=100).contains(&self.results) || !(5..=200).contains(&self.candidates) {
             return bad("results are between 5 and 100, candidates between 5 and 200");
         }
         let known =
@@ -282,22 +274,17 @@ mod tests {
     #[test]
     fn candidates_that_nobody_chose_follow_the_default_and_a_choice_is_kept() {
         let of = |results, candidates, form| {
-            let candidates = Some(candidates);
             let settings = Settings { results, candidates, text_size: 125, ..Settings::default() };
             let now = as_now(settings, form);
             assert_eq!(now.text_size, 125, "the others stay");
             (now.results, now.candidates)
         };
-        for (candidates, form) in [(20, None), (24, None), (24, Some("2"))] {
-            assert_eq!(of(20, candidates, form), (20, None), "{candidates}, {form:?}");
-        }
-        for chosen in [(10, 20), (20, 50), (5, 5), (10, 24)] {
-            assert_eq!(of(chosen.0, chosen.1, None), (chosen.0, Some(chosen.1)));
+        assert_eq!(of(20, 20, None), (20, 24));
+        for chosen in [(10, 20), (20, 50), (5, 5), (20, 24)] {
+            assert_eq!(of(chosen.0, chosen.1, None), chosen);
         }
         // Chosen since the default is another one.
-        for (candidates, form) in [(20, "2"), (20, FORM), (24, FORM)] {
-            assert_eq!(of(20, candidates, Some(form)), (20, Some(candidates)));
-        }
+        assert_eq!(of(20, 20, Some(FORM)), (20, 20));
     }
 
     #[test]

@@ -1577,9 +1577,9 @@ export interface Settings {
 	results: number;
 	/**
 	 * Candidates that are left when the lists of all indexes are merged, 5…200: the reranker reads so many, and never
-	 * fewer than `results`. `None`: as many as suit the reranker.
+	 * fewer than `results`.
 	 */
-	candidates: number | null;
+	candidates: number;
 	rerank: Rerank;
 }
 

@@ -56,7 +56,7 @@ let settings: Settings = {
   local: { memoryBudget: scenes.has("large") ? 4 * GIB : null, contextTokens: null, draft: "lookup", order: "ranked" },
   remote: { url: scenes.has("far") ? "https://api.example.org/v1" : "http://localhost:11434/v1", model: "qwen3:4b", contextTokens: 8192, allowed: false },
   results: 10,
-  candidates: scenes.has("nobody") ? 10 : null,
+  candidates: scenes.has("nobody") ? 10 : 24,
   rerank: { mode: "set", pruning: scenes.has("precise") ? { kind: "precision", precision: 0.98 } : { kind: "threshold", threshold: 0.32 }, window: 2, microBatchTokens: null, rowShare: null, memoryBudget: 250_000_000, deadlineMs: null, preloadBytes: null },
 };
 

@@ -32,8 +32,8 @@ pub(crate) struct EvalArgs {
     /// Measure the order after every layer of the reranker, too, over the program's own candidates or those of --run
     #[arg(long)]
     pub(crate) layers: bool,
-    /// Candidates of keywords and vectors, each, and how many of both are reranked [default: 50; by another reranker
-    /// than the bundled one 24 of them are reranked; all of a run]
+    /// Candidates of keywords and vectors, each, and how many of both are reranked [default: 50, of which 24 are
+    /// reranked; all of a run]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) candidates: Option<usize>,
     /// Results the reranker is asked for

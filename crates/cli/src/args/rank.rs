@@ -25,7 +25,7 @@ pub(crate) struct RankArgs {
     #[command(flatten)]
     pub(crate) pruning: PruningArgs,
     /// Candidates that keywords and vectors propose, each, and how many of both are reranked
-    /// [default: 50; by another reranker than the bundled one, and for an answer, 24 of them are reranked]
+    /// [default: 50, of which 24 are reranked]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) candidates: Option<usize>,
 }

@@ -4,8 +4,8 @@ use std::{io::Write as _, ops::ControlFlow, time::Instant};
 
 use riddle_doors::own;
 use riddle_rag::{
-    AskEvent, AskRequest, AskResponse, Assistant, DEFAULT_CANDIDATES, Earlier, Libraries, NoAnswer,
-    Outgoing, SearchRequest, Support, Verdict,
+    AskEvent, AskRequest, AskResponse, Assistant, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier,
+    Libraries, NoAnswer, Outgoing, SearchRequest, Support, Verdict,
     writer::{LLM_EXTRACTIVE, LLM_LOCAL, LLM_REMOTE},
 };
 use serde_json::json;
@@ -146,13 +146,14 @@ fn answer(
 
 fn request(args: &AskArgs) -> Result<AskRequest, Failure> {
     let candidates = args.rank.candidates.unwrap_or(DEFAULT_CANDIDATES);
+    let fused_candidates = args.rank.candidates.unwrap_or(DEFAULT_FUSED);
     Ok(AskRequest {
         search: SearchRequest {
             filter: args.filter.filter()?,
             libraries: Libraries::of(&args.library),
             keyword_candidates: candidates,
             vector_candidates: candidates,
-            fused_candidates: args.rank.candidates,
+            fused_candidates,
             rerank: args.rank.choice(),
             rerank_settings: args.rank.pruning.settings(),
             ..SearchRequest::new(args.question.clone())

@@ -4,8 +4,8 @@ use std::{collections::HashSet, time::Instant};
 
 use riddle_doors::own;
 use riddle_rag::{
-    Assistant, DEFAULT_CANDIDATES, Libraries, SearchHit, SearchRequest, SearchResponse,
-    servers::StageServer,
+    Assistant, DEFAULT_CANDIDATES, DEFAULT_FUSED, Libraries, SearchHit, SearchRequest,
+    SearchResponse, servers::StageServer,
 };
 use riddle_types::Notice;
 
@@ -29,13 +29,14 @@ pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), Failure> {
         _ => {}
     }
     let candidates = args.rank.candidates.unwrap_or(DEFAULT_CANDIDATES);
+    let fused_candidates = args.rank.candidates.unwrap_or(DEFAULT_FUSED);
     let request = SearchRequest {
         k: args.k,
         filter: args.filter.filter()?,
         libraries: Libraries::of(&args.library),
         keyword_candidates: candidates,
         vector_candidates: candidates,
-        fused_candidates: args.rank.candidates,
+        fused_candidates,
         rerank: args.rank.choice(),
         rerank_settings: args.rank.pruning.settings(),
         explain: args.explain,

@@ -84,7 +84,7 @@ fn ranking(candidates: usize, request: SearchRequest) -> SearchRequest {
     SearchRequest {
         keyword_candidates: request.keyword_candidates.max(candidates),
         vector_candidates: request.vector_candidates.max(candidates),
-        fused_candidates: Some(candidates),
+        fused_candidates: candidates,
         ..request
     }
 }

@@ -117,7 +117,7 @@ pub(super) fn answered_by(
         None => Understood::by_words(&request.search.query, &request.earlier),
     };
     let question = understood.question.clone();
-    let search = request.search_for(&question);
+    let search = SearchRequest { query: question.clone(), ..request.search.clone() };
     let identity = model.as_ref().and_then(|it| it.identity.as_deref());
     let bank = Bank::of(assistant, request, identity, llm, asking)?;
     let Searched { found, settled, served } =

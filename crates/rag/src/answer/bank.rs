@@ -363,7 +363,7 @@ fn keys(
         search.k,
         search.keyword_candidates,
         search.vector_candidates,
-        search.fused_candidates.unwrap_or(0),
+        search.fused_candidates,
         usize::from(search.outward),
     ];
     for number in numbers {

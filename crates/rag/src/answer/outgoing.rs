@@ -10,7 +10,7 @@ use super::{
     generator,
 };
 use crate::{
-    contract::{AskRequest, Result, SearchHit},
+    contract::{AskRequest, Result, SearchHit, SearchRequest},
     home::endpoints::allowed,
     search::Assistant,
 };
@@ -51,7 +51,7 @@ fn outgoing(assistant: &Assistant, request: &AskRequest, llm: &str) -> Result<Ou
     let allowed = allowed(&assistant.catalog)?;
     let border = Border::of(&assistant.catalog, !endpoint.is_local())?;
     let question = Understood::by_words(&request.search.query, &request.earlier).question;
-    let search = request.search_for(&question);
+    let search = SearchRequest { query: question.clone(), ..request.search.clone() };
     let found = assistant.search(&search)?;
     let passed = border.pass(&found.hits, request.passages)?;
     let passages = passed

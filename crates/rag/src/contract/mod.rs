@@ -21,9 +21,9 @@ pub use llm::{
 pub use notice::{NoAnswer, Problem};
 pub use report::{CheckReport, IndexReport, PushReport};
 pub use request::{
-    AskRequest, Audience, BUNDLED_FUSED, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier, Libraries,
-    Pruning, ReadScans, RerankChoice, RerankDocument, RerankRequest, RerankSettings,
-    STANDARD_ERROR, SearchRequest, StatusRequest,
+    AskRequest, Audience, DEFAULT_CANDIDATES, DEFAULT_FUSED, Earlier, Libraries, Pruning,
+    ReadScans, RerankChoice, RerankDocument, RerankRequest, RerankSettings, STANDARD_ERROR,
+    SearchRequest, StatusRequest,
 };
 pub use response::{
     AskResponse, Citation, Order, Promise, RerankResponse, RerankResult, SearchHit, SearchResponse,

@@ -15,13 +15,9 @@ use super::{
 /// nothing to a hundred on the development sets (docs/BENCHMARKS.md).
 pub const DEFAULT_CANDIDATES: usize = 50;
 
-/// Candidates that are read by a reranker of unknown cost, within a deadline, and for an answer. On the development
-/// sets 24 reach the nDCG@10 of sixty (0.707), and 10 do not (0.700).
+/// Candidates that are read by the reranker. On the development sets 24 reach the nDCG@10 of sixty (0.707), and 10 do
+/// not (0.700).
 pub const DEFAULT_FUSED: usize = 24;
-
-/// Candidates of a search that are read by the bundled reranker: it drops most of them early, and the others are worth
-/// 0.003 of nDCG@10, and 0.010 where keywords alone are good (docs/benchmarks/2026-11-30-early-heads.md).
-pub const BUNDLED_FUSED: usize = 50;
 
 /// Share of the results that may differ from those of the full forward where nobody has chosen otherwise
 /// ([`Pruning::Standard`]).
@@ -189,9 +185,8 @@ pub struct SearchRequest {
     pub keyword_candidates: usize,
     /// Candidates from the vector index.
     pub vector_candidates: usize,
-    /// The best of both that the reranker reads, or that are shown without one; never fewer than `k`. `None`:
-    /// [`BUNDLED_FUSED`] for the reranker that comes with the program, [`DEFAULT_FUSED`] otherwise.
-    pub fused_candidates: Option<usize>,
+    /// The best of both that the reranker reads, or that are shown without one; never fewer than `k`.
+    pub fused_candidates: usize,
     /// Which reranker.
     pub rerank: RerankChoice,
     /// How it runs.
@@ -216,7 +211,7 @@ impl SearchRequest {
             reader: None,
             keyword_candidates: DEFAULT_CANDIDATES,
             vector_candidates: DEFAULT_CANDIDATES,
-            fused_candidates: None,
+            fused_candidates: DEFAULT_FUSED,
             rerank: RerankChoice::Configured,
             rerank_settings: RerankSettings::default(),
             explain: false,
@@ -273,16 +268,6 @@ impl AskRequest {
             local: LocalLlm::default(),
             offline: false,
             reuse: Reuse::default(),
-        }
-    }
-
-    /// The search for a question as it was understood. It ranks [`DEFAULT_FUSED`] candidates where nothing else is
-    /// said: with them it was measured what says that there is no answer.
-    pub(crate) fn search_for(&self, question: &str) -> SearchRequest {
-        SearchRequest {
-            query: question.to_owned(),
-            fused_candidates: self.search.fused_candidates.or(Some(DEFAULT_FUSED)),
-            ..self.search.clone()
         }
     }
 }

@@ -322,7 +322,7 @@ impl Assistant {
         let there = (&request.filter, limits);
         sources.extend(self.by_libraries(text, request, there, &mut made, notices)?);
         let _stage = stage::enter("fuse");
-        let limit = self.fused_candidates(request)?.max(request.k);
+        let limit = request.fused_candidates.max(request.k);
         let mut presence = Presence::of(&self.catalog);
         let is_away = &mut |file: &Path| presence.is_away(file);
         let lists = merge(sources, text, &mut made, limit, is_away);

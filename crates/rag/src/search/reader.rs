@@ -8,15 +8,15 @@ use std::{
 
 use riddle_catalog::{Catalog, ChunkRecord};
 use riddle_grating::Mode;
-use riddle_models::{DEFAULT_RERANKER, sparse_languages};
+use riddle_models::sparse_languages;
 use riddle_retrieval::{KeywordReader, SparseReader, VectorReader};
 use riddle_types::{ChunkId, Embedder, Notice, SparseEncoder, Trouble};
 
 use super::{allowed::Allowed, library::OpenLibrary, prune::Opened, ranker::OpenRanker};
 use crate::{
     contract::{
-        BUNDLED_FUSED, DEFAULT_FUSED, Error, Pruning, RerankChoice, RerankSettings, Result,
-        SearchRequest, StageServer, Status, StatusRequest,
+        Error, Pruning, RerankChoice, RerankSettings, Result, SearchRequest, StageServer, Status,
+        StatusRequest,
     },
     home::{
         Config, DEFAULT_EMBEDDER,
@@ -360,17 +360,6 @@ impl Assistant {
             RerankChoice::Model(name) => Ok(Some(name.clone())),
             RerankChoice::Configured => self.configured_reranker(),
         }
-    }
-
-    /// How many candidates are merged for a request.
-    pub(super) fn fused_candidates(&self, request: &SearchRequest) -> Result<usize> {
-        if let Some(chosen) = request.fused_candidates {
-            return Ok(chosen);
-        }
-        let is_bundled = self.reranker_name(request)?.is_some_and(|it| it == DEFAULT_RERANKER);
-        // Within a deadline every candidate takes from what the others are read with.
-        let is_free = request.rerank_settings.deadline.is_none();
-        Ok(if is_bundled && is_free { BUNDLED_FUSED } else { DEFAULT_FUSED })
     }
 
     /// The reranker of a request on this machine, opened: `None` where none is used. Where a server ranks it is the

@@ -410,8 +410,7 @@ export const keeping: typeof english = {
     titles: { models: "Modelle", search: "Suche", indexing: "Vorbereitung", scans: "Scans und Bilder", answers: "Antworten", privacy: "Privatsphäre", shared: "Geteilte Bibliotheken", programs: "Andere Programme", appearance: "Darstellung", desktop: "Desktop", rules: "Ausgelassene Dateien", about: "Über Riddle" },
     results: "Angezeigte Treffer",
     candidates: "Kandidaten fürs Reranking",
-    candidatesHint: "Textstellen, die nach Stichwörtern und Bedeutung gefunden sind, in einer Liste. Mehr findet mehr, und das Reranking dauert länger; sind es nicht mehr als Treffer, kann niemand ausscheiden. Am linken Ende so viele, wie zum Modell passen: 50 beim mitgelieferten, 24 bei anderen und für Antworten.",
-    candidatesAuto: "automatisch",
+    candidatesHint: "Textstellen, die nach Stichwörtern und Bedeutung gefunden sind, in einer Liste. Mehr findet mehr, und das Reranking dauert länger; sind es nicht mehr als Treffer, kann niemand ausscheiden.",
     rerank: "Pruning und Speicher",
     pruning: {
       standard: () => "Pruning, wo das Ergebnis zugesichert ist; nichts gewählt",

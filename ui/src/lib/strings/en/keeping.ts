@@ -408,8 +408,7 @@ export const keeping = {
     titles: { models: "Models", search: "Search", indexing: "Getting ready", scans: "Scans and pictures", answers: "Answers", privacy: "Privacy", shared: "Shared libraries", programs: "Other programs", appearance: "Appearance", desktop: "Desktop", rules: "Excluded files", about: "About" },
     results: "Results shown",
     candidates: "Candidates reranked",
-    candidatesHint: "Passages that words and meaning have found, merged into one list. More finds more, and takes longer to rerank; no more than results leaves nobody to prune. At the left end as many as suit the reranker: 50 for the one that comes with Riddle, 24 for others and for answers.",
-    candidatesAuto: "automatic",
+    candidatesHint: "Passages that words and meaning have found, merged into one list. More finds more, and takes longer to rerank; no more than results leaves nobody to prune.",
     rerank: "Pruning and memory",
     pruning: {
       standard: () => "Pruned where the result is promised to stay, nothing chosen",
