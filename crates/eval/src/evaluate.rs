@@ -2,7 +2,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     sync::atomic::AtomicBool,
 };
 
@@ -217,6 +217,13 @@ impl Lap {
     }
 }
 
+/// Puts behind the results what was found and is not among them, in merged order. A list of documents is shorter than
+/// that of their passages, and would else be held against lists of other stages that go on.
+fn fill(results: &mut Vec<u64>, found: &[u64]) {
+    let shown: HashSet<u64> = results.iter().copied().collect();
+    results.extend(found.iter().filter(|it| !shown.contains(it)));
+}
+
 /// What stays the same from query to query.
 struct Session<'a> {
     options: &'a EvalOptions,
@@ -278,6 +285,7 @@ impl Session<'_> {
                 reranked = response.hits.iter().map(|it| it.chunk).collect();
                 self.not_reranked.set(self.not_reranked.get() + 1);
             }
+            fill(&mut reranked, &fused);
             if self.options.layers {
                 let layers = if as_wanted { &layers[..] } else { &[] };
                 self.add_layers(query, &fused, layers, &reranked)?;
@@ -312,7 +320,8 @@ impl Session<'_> {
         // Layers before the first that the head can read have no scores.
         for event in layers.iter().filter(|it| !it.scores.is_empty()) {
             let best = best_first(&event.scores, self.options.top_k);
-            let order: Vec<u64> = best.into_iter().map(|it| fused[event.active[it]]).collect();
+            let mut order: Vec<u64> = best.into_iter().map(|it| fused[event.active[it]]).collect();
+            fill(&mut order, fused);
             by_layer.add(event.layer, measures(&order)?);
         }
         Ok(())
@@ -393,5 +402,19 @@ impl Session<'_> {
         let per_document = self.index.report.chunks.div_ceil(self.index.report.documents.max(1));
         let per_document = usize::try_from(per_document).unwrap_or(MAX_DEPTH);
         DEPTH.saturating_mul(per_document.max(1)).min(MAX_DEPTH)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_among_the_results_follows_them_once() {
+        let mut results = vec![7, 3];
+        fill(&mut results, &[3, 9, 7, 1]);
+        assert_eq!(results, [7, 3, 9, 1]);
+        fill(&mut results, &[]);
+        assert_eq!(results, [7, 3, 9, 1]);
     }
 }

@@ -43,7 +43,7 @@ pub static BUNDLED: &[Bundled] = &[Bundled {
     name: DEFAULT_RERANKER,
     kind: Kind::Reranker,
     format: Format::Riddle,
-    revision: "80b7c802f364517a",
+    revision: "f7de760aff2c008a",
     license: "apache-2.0",
     about: "English reranker, 4 layers; the default",
     files: &[

@@ -271,6 +271,24 @@ impl KeywordReader {
         within: Option<&Arc<ChunkSet>>,
         limit: usize,
     ) -> Result<Vec<Hit>> {
+        let hits = self.found_as_written(asked, filter, within, limit)?;
+        // Where what is quoted stands nowhere, passages with its words are better than none.
+        match query::unquoted(&asked.text).filter(|_| hits.is_empty()) {
+            Some(text) => {
+                let plain = Asked { text, ..asked.clone() };
+                self.found_as_written(&plain, filter, within, limit)
+            }
+            None => Ok(hits),
+        }
+    }
+
+    fn found_as_written(
+        &self,
+        asked: &Asked,
+        filter: &Filter,
+        within: Option<&Arc<ChunkSet>>,
+        limit: usize,
+    ) -> Result<Vec<Hit>> {
         let Some(query) = self.query(asked, filter)?.filter(|_| limit > 0) else {
             return Ok(Vec::new());
         };

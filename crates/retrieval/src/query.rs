@@ -47,6 +47,14 @@ pub(crate) fn parse(query: &str) -> Parsed {
     parsed
 }
 
+/// The query with what it quotes as plain words; `None` if it quotes nothing.
+pub(crate) fn unquoted(query: &str) -> Option<String> {
+    let Parsed { words, phrases, excluded } = parse(query);
+    let excluded = excluded.iter().map(|it| format!("-\"{it}\""));
+    let all = std::iter::once(words.trim().to_owned()).chain(phrases.iter().cloned());
+    (!phrases.is_empty()).then(|| all.chain(excluded).collect::<Vec<_>>().join(" "))
+}
+
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let close = match text.chars().next()? {
         '"' => '"',
@@ -73,6 +81,19 @@ mod tests {
         assert_eq!(parsed.phrases, ["dry dock"]);
         assert_eq!(parsed.excluded, ["paint", "blue boat"]);
         assert_eq!(parse("„dry dock“").phrases, ["dry dock"]);
+    }
+
+    #[test]
+    fn without_its_marks_a_phrase_is_words_and_nothing_else_changes() {
+        assert_eq!(unquoted("dry dock -paint"), None);
+        let plain = unquoted("steel \"dry dock\" -paint -\"blue boat\"").expect("a phrase");
+        let parsed = parse(&plain);
+        assert_eq!(parsed.words.split_whitespace().collect::<Vec<_>>(), ["steel", "dry", "dock"]);
+        assert_eq!(
+            (parsed.phrases.len(), parsed.excluded),
+            (0, parse(&format!("a {plain}")).excluded)
+        );
+        assert_eq!(parse(&plain).excluded, ["paint", "blue boat"]);
     }
 
     #[test]

@@ -54,6 +54,8 @@ fn words_phrases_stems_and_exclusions() {
     );
     assert_eq!(found(&reader, "boat").len(), 2, "stemming finds the plural");
     assert_eq!(found(&reader, "\"dry dock\""), [1]);
+    assert_eq!(found(&reader, "\"dock dry\""), [1, 2], "it stands nowhere: its words");
+    assert_eq!(found(&reader, "\"dock dry\" -painted"), [1]);
     assert_eq!(found(&reader, "dock -painted"), [1]);
     assert_eq!(found(&reader, "Hausern"), [3], "accents may be left out");
     assert_eq!(found(&reader, "welche häuser werden am hafen gestrichen"), [3]);

@@ -114,6 +114,11 @@ impl OpenLibrary {
             }
             found.extend(numbers.iter().map(|(id, chunk)| (*chunk, id.clone())));
         }
+        // Where what is quoted stands nowhere, passages with its words are better than none.
+        let known = |it: &Scored| numbers.get(&it.id).copied();
+        if found.keyword.iter().filter_map(known).all(|it| without_phrase.contains(&it)) {
+            without_phrase.clear();
+        }
         let hits = |list: Vec<Scored>, except: &[ChunkId], limit: usize| -> Vec<Hit> {
             let known = list.into_iter().filter_map(|it| Some((*numbers.get(&it.id)?, it.score)));
             let kept = known.filter(|it| !except.contains(&it.0)).take(limit);
