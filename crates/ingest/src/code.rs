@@ -72,10 +72,10 @@ const DEFINERS: [&str; 22] = [
 const NAMELESS: [&str; 4] = ["function", "func", "fun", "fn"];
 
 /// Words before brackets that are no names of functions.
-const FLOW: [&str; 24] = [
+const FLOW: [&str; 29] = [
     "if", "for", "while", "switch", "catch", "return", "else", "match", "with", "do", "try",
     "when", "let", "case", "elif", "elsif", "unless", "until", "foreach", "using", "assert",
-    "throw", "await", "yield",
+    "throw", "await", "yield", "new", "lock", "fixed", "delegate", "where",
 ];
 
 /// Definitions inside of definitions are looked for this deep: a class in a class in a module, and one more.
@@ -136,6 +136,14 @@ fn lines(text: &str) -> Vec<Line<'_>> {
         Line { number, text, indent: indent(text), defines: defines(text) }
     };
     let mut lines: Vec<Line<'_>> = numbered(text).map(line).collect();
+    for at in 1..lines.len() {
+        let (line, next) = (&lines[at - 1], &lines[at]);
+        // C# and many of C++ open a body on the line below.
+        let opens = next.text.trim() == "{" && next.indent == line.indent;
+        if opens && !line.defines && !line.text.trim_end().ends_with('{') {
+            lines[at - 1].defines = defines(&format!("{} {{", line.text));
+        }
+    }
     // Marks that end no prose from here on: it is not looked for them again and again.
     let mut missing: Vec<&str> = Vec::new();
     let mut at = 0;
@@ -330,7 +338,10 @@ fn is_function(line: &str, modified: bool, at_margin: bool) -> bool {
     let name = before.split_whitespace().next_back().unwrap_or("");
     let named = name.chars().all(|it| it.is_alphanumeric() || "_*&:~$<>".contains(it))
         && name.contains(|it: char| it.is_alphanumeric() || it == '$');
-    let plain = named && !before.contains(['=', '.', '"', '\'', '!', '?', '#', '@', '|', '}']);
+    // What goes on from the line above: `: base(name)`.
+    let begins = before.starts_with(|it: char| it.is_alphanumeric() || "_$~[<*".contains(it));
+    let plain =
+        named && begins && !before.contains(['=', '.', '"', '\'', '!', '?', '#', '@', '|', '}']);
     let first = before.split_whitespace().next().unwrap_or("");
     // `outer: for (let at = 0; …) {`
     let labeled = before.contains(": ") && FLOW.contains(&name);
@@ -543,6 +554,23 @@ mod tests {
              on_error:\n        return -1;\n}}\n\nint rung(void)\n{{\n}}\n"
         );
         assert_eq!(lines_of(&c), [(1, 37), (39, 41)]);
+    }
+
+    #[test]
+    fn a_body_may_open_on_the_line_below() {
+        let more = "            bell.Ring();\n".repeat(24);
+        let sharp = format!(
+            "namespace Bells\n{{\n    public class Bell : Thing\n    {{\n        public Bell(string name)\n            : \
+             base(name)\n        {{\n        }}\n        public void Ring<T>(int turns)\n        {{\n            lock \
+             (turns)\n            {{\n            }}\n            if (turns > 3)\n            {{\n            }}\n{more}        \
+             }}\n        private int Turns(Bell other)\n        {{\n        }}\n    }}\n}}\n"
+        );
+        // The constructor's line goes on before its body opens: it is not told from what is above it.
+        assert_eq!(lines_of(&sharp), [(1, 2), (3, 8), (9, 41), (42, 46)]);
+        let rust = format!(
+            "fn fold<G>(g: G)\nwhere\n    G: Fn(u8) -> u8,\n{{\n{more}}}\nfn b()\n{{\n}}\n"
+        );
+        assert_eq!(lines_of(&rust), [(1, 29), (30, 32)]);
     }
 
     #[test]
