@@ -1,4 +1,5 @@
-//! Killed while an index is compacted: segments of words or terms are merged into one, and the slots of vectors that are
+//! Killed while an index is compacted: segments of words or terms are merged into one, and the slots of vectors that
+//! are
 //! gone are left out. Nothing is lost by it, and nothing comes back.
 //!
 //! Compactions are short: a run is watched until the files of one are there, and killed before they are all there is.

@@ -1,3 +1,4 @@
+// Long: an index, what it is asked, and both ways to ask it.
 //! The keyword index: BM25 with positions over tantivy.
 
 mod filters;

@@ -107,16 +107,10 @@ impl OpenLibrary {
             }
             numbers.insert(id, chunk);
         }
-        {
-            let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-            if found.len() > MOST_KEPT {
-                found.clear();
-            }
-            found.extend(numbers.iter().map(|(id, chunk)| (*chunk, id.clone())));
-        }
+        self.keep(&numbers);
         // Where what is quoted stands nowhere, passages with its words are better than none.
-        let known = |it: &Scored| numbers.get(&it.id).copied();
-        if found.keyword.iter().filter_map(known).all(|it| without_phrase.contains(&it)) {
+        let mut by_words = found.keyword.iter().filter_map(|it| numbers.get(&it.id));
+        if by_words.all(|it| without_phrase.contains(it)) {
             without_phrase.clear();
         }
         let hits = |list: Vec<Scored>, except: &[ChunkId], limit: usize| -> Vec<Hit> {
@@ -128,6 +122,15 @@ impl OpenLibrary {
         source.dense = hits(found.dense, &[], limits.vector);
         source.sparse = hits(found.sparse, &[], limits.vector);
         Ok(source)
+    }
+
+    /// Keeps by which number a passage is called elsewhere.
+    fn keep(&self, numbers: &HashMap<String, ChunkId>) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if found.len() > MOST_KEPT {
+            found.clear();
+        }
+        found.extend(numbers.iter().map(|(id, chunk)| (*chunk, id.clone())));
     }
 
     /// Whether a search has found a passage of that number here.
