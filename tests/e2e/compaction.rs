@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use crate::crash::{FIRST_SECTION, copy, kills, nearest, sections, share};
 
 /// Kills of each kind unless `RIDDLE_KILLS` says how many.
-const KILLS: u64 = 5;
+const KILLS: u64 = 3;
 
 /// Segments of words that become one (tantivy's `LogMergePolicy`).
 const MERGED: usize = 8;
