@@ -4,7 +4,7 @@
 use riddle_catalog::FileRecord;
 use riddle_types::{FileKind, FileState};
 
-use crate::home::settings::{NEWER_READERS, PICTURES_IN_FILES, READERS};
+use crate::home::settings::{LATEST_READERS, NEWER_READERS, PICTURES_IN_FILES, READERS};
 
 /// What is new since the files of a home were read.
 #[derive(Debug, Clone, Copy)]
@@ -14,6 +14,7 @@ pub(super) struct Anew {
     pictures: bool,
     readers: bool,
     newer: bool,
+    latest: bool,
 }
 
 impl Anew {
@@ -24,12 +25,13 @@ impl Anew {
             pictures: is_new(PICTURES_IN_FILES),
             readers: is_new(READERS),
             newer: is_new(NEWER_READERS),
+            latest: is_new(LATEST_READERS),
         }
     }
 
     /// The states whose files are asked about; none: nothing is new.
     pub(super) fn states(self) -> &'static [FileState] {
-        if self.tool || self.pictures || self.readers || self.newer {
+        if self.tool || self.pictures || self.readers || self.newer || self.latest {
             &[FileState::NoText, FileState::Failed, FileState::Indexed, FileState::Unsupported]
         } else {
             &[]
@@ -53,7 +55,10 @@ impl Anew {
                     || (self.pictures && may_hold_pictures)
             }
         };
-        before || (self.readers && reads_otherwise(file)) || (self.newer && reads_more(file))
+        before
+            || (self.readers && reads_otherwise(file))
+            || (self.newer && reads_more(file))
+            || (self.latest && reads_best(file))
     }
 }
 
@@ -78,6 +83,20 @@ fn reads_more(file: &FileRecord) -> bool {
         FileKind::Spreadsheet => ends(&["xlsx", "xlsm", "xltx", "ods"]),
         FileKind::Html | FileKind::Archive => true,
         FileKind::Book => ends(&["epub", "fb2"]),
+        _ => false,
+    }
+}
+
+/// Code by its definitions alone; Outlook's files with their people and days, and its own copies of mailboxes; days of a
+/// series, groups of people; pictures in workbooks of other forms; and whatever of these lies in an archive.
+fn reads_best(file: &FileRecord) -> bool {
+    let ending = file.path.extension().unwrap_or_default().to_ascii_lowercase();
+    let ends = |all: &[&str]| all.iter().any(|it| ending == *it);
+    match file.kind {
+        _ if file.state == FileState::Unsupported => ends(&["ost", "pst"]),
+        FileKind::Code | FileKind::Mail | FileKind::Archive => true,
+        FileKind::Calendar | FileKind::Contacts => true,
+        FileKind::Spreadsheet => ends(&["xls", "xlsb", "fods"]),
         _ => false,
     }
 }
@@ -114,6 +133,8 @@ mod tests {
             ("film.mp4", FileKind::Other, FileState::Unsupported),
             ("a.md", FileKind::Markdown, FileState::Indexed),
             ("a.docx", FileKind::Document, FileState::Indexed),
+            ("old.xls", FileKind::Spreadsheet, FileState::Indexed),
+            ("year.ics", FileKind::Calendar, FileState::Indexed),
         ];
         let wanted = |it: &&(&str, FileKind, FileState)| {
             anew.states().contains(&it.2) && anew.finds_more(&file(it.0, it.1, it.2))
@@ -123,10 +144,11 @@ mod tests {
 
     #[test]
     fn each_change_queues_its_files_once() {
-        let all = [PICTURES_IN_FILES, READERS, NEWER_READERS];
+        let all = [PICTURES_IN_FILES, READERS, NEWER_READERS, LATEST_READERS];
         assert!(queued(&all, &[]).is_empty());
-        assert_eq!(queued(&all[..2], &[]), ["fax.tif", "costs.xlsx", "Notes.ONE"]);
-        assert_eq!(queued(&[all[0], all[2]], &[]), ["a.md"]);
+        assert_eq!(queued(&all[..3], &[]), ["old.xls", "year.ics"]);
+        assert_eq!(queued(&[all[0], all[1], all[3]], &[]), ["fax.tif", "costs.xlsx", "Notes.ONE"]);
+        assert_eq!(queued(&[all[0], all[2], all[3]], &[]), ["a.md"]);
         assert_eq!(queued(&all[1..], &[]), ["a.docx"]);
         assert_eq!(queued(&all, &["ocr"]), ["photo.jpg"]);
     }
