@@ -1,10 +1,10 @@
 """How much each kind of evidence counts, from runs of whole suites: the merged order, and the sum with the reranker.
 
 `riddle eval --suite DIR --save-runs RUNS` writes `RUNS/SET/evidence.jsonl`: for every question all candidates with the
-share of the best keyword score, the cosine, the share of the best score by weighed terms, and who is relevant. Here the
-reranker's logits are added (`score`), and weights are searched on a grid (`fit`): first those of the merged order, then
-those of the sum for its best 24. What counts is nDCG@10 in the mean over domains, and for every domain what the weights
-that are best on all others have there.
+share of the best keyword score and how near the question's words stand together, in one, the cosine, the share of the
+best score by weighed terms, and who is relevant. Here the reranker's logits are added (`score`), and weights are searched
+on a grid (`fit`): first those of the merged order, then those of the sum for its best 24. What counts is nDCG@10 in the
+mean over domains, and for every domain what the weights that are best on all others have there.
 """
 
 from __future__ import annotations
