@@ -116,7 +116,7 @@ pub(crate) fn read(
     shares: &mut Shares,
 ) -> ParseOutcome {
     if let Some(outcome) = formats::parse(name, kind, &bytes, shares) {
-        return written(outcome);
+        return outcome;
     }
     match kind {
         FileKind::Text | FileKind::Markdown | FileKind::Code => {
@@ -128,11 +128,13 @@ pub(crate) fn read(
         | FileKind::Spreadsheet
         | FileKind::Html
         | FileKind::Book => {
-            written(office::parse_with(name, kind, bytes, &mut |number, bytes, _| {
+            let outcome = office::parse_with(name, kind, bytes, &mut |number, bytes, _| {
                 shares.note_picture(number, bytes);
-            }))
+            });
+            // A page is made of any bytes; the others have a form, and may hold odd letters.
+            if kind == FileKind::Html { written(outcome) } else { outcome }
         }
-        _ => written(office::parse(name, kind, bytes)),
+        _ => office::parse(name, kind, bytes),
     }
 }
 
@@ -159,8 +161,9 @@ fn written(outcome: ParseOutcome) -> ParseOutcome {
 
 /// Whether these are letters. A mail may have a few odd bytes; where a byte means a number every tenth is one.
 fn is_written(document: &Document) -> bool {
-    /// One letter in so many may be none.
+    /// One letter in so many may be none, and this many in a short text.
     const ODD: usize = 25;
+    const FEW: usize = 8;
     /// What printers and terminals were told: back one letter, and how to go on.
     const TOLD: [char; 2] = ['\u{8}', '\u{1B}'];
     let is_odd = |it: char| {
@@ -172,7 +175,7 @@ fn is_written(document: &Document) -> bool {
         all += 1;
         odd += usize::from(is_odd(letter));
     }
-    odd * ODD <= all
+    odd <= FEW || odd * ODD <= all
 }
 
 /// Some of the running text, to tell the language by.

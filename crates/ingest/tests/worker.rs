@@ -162,6 +162,7 @@ fn noise_is_not_read_as_letters() {
     // A mail with some odd bytes still is one, and a page whose parser fails keeps its words.
     let letter = b"Subject: The keel\r\n\r\nOak\0 it is, the yard says so.\r\n";
     assert!(text_of(parse(&pool, "a.eml", letter)).contains("the yard says so"));
+    assert_eq!(text_of(parse(&pool, "a.txt", b"Oak\x01 it is\x02")), "Oak\u{1} it is\u{2}");
 }
 
 fn a_deeply_nested_file_costs_itself() {
