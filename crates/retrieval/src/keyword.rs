@@ -323,6 +323,18 @@ impl KeywordReader {
     }
 
     fn scored(&self, asked: &Asked, chunk: &IndexedChunk<'_>) -> Result<Option<f32>> {
+        let score = self.scored_as_written(asked, chunk)?;
+        let Some(text) = query::unquoted(&asked.text).filter(|_| score.is_none()) else {
+            return Ok(score);
+        };
+        // Where what is quoted stands in another passage, its words are not asked for.
+        if !self.found_as_written(asked, &Filter::default(), None, 1)?.is_empty() {
+            return Ok(None);
+        }
+        self.scored_as_written(&Asked { text, ..asked.clone() }, chunk)
+    }
+
+    fn scored_as_written(&self, asked: &Asked, chunk: &IndexedChunk<'_>) -> Result<Option<f32>> {
         let Some(query) = self.query(asked, &Filter::default())? else { return Ok(None) };
         let document = {
             let mut analyzer = self.analyzer.lock().unwrap_or_else(PoisonError::into_inner);
