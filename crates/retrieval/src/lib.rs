@@ -42,7 +42,7 @@ pub use fuse::{
 pub use highlight::Highlighter;
 pub use keyword::{KeywordReader, KeywordWriter};
 pub use language::{detect_language, is_in_another_language};
-pub use near::nearness;
+pub use near::{evidence_of_words, nearness};
 pub use remove::remove;
 pub use sparse::{SparseReader, SparseWriter, sparse_score};
 pub use vector::{GRAPH_FROM, VectorReader, VectorSource};

@@ -27,19 +27,88 @@ const MOST_WORDS: usize = 64;
 ///
 /// 0 for queries of fewer than two content words, and in other languages than English, where this was not measured.
 pub fn nearness<'a>(query: &str, passages: impl Iterator<Item = &'a str>) -> Vec<f32> {
-    let mut words = Wanted::of(query);
-    let passages: Vec<Places> = passages.map(|it| words.places(it)).collect();
-    let pairs = words.weighed(&passages);
-    let all: f32 = pairs.iter().map(|it| it.2).sum();
-    let near = |places: &Places| {
-        let found = pairs.iter().filter(|(a, b, _)| meet(&places[*a], &places[*b]));
-        if all > 0.0 { found.map(|it| it.2).sum::<f32>() / all } else { 0.0 }
-    };
-    passages.iter().map(near).collect()
+    Among::read(query, passages).nearness()
+}
+
+/// What the words of passages say that no index has searched, 0 to 2: BM25 as a share of the best of them, and
+/// [`nearness`]. Frequencies and lengths are those of these passages, of which all may be about the query: what is in
+/// each of them tells none from another.
+///
+/// `None` for queries without content words, and in other languages than English, where this was not measured.
+pub fn evidence_of_words<'a>(
+    query: &str,
+    passages: impl Iterator<Item = &'a str>,
+) -> Option<Vec<f32>> {
+    let among = Among::read(query, passages);
+    if among.wanted.stems.is_empty() {
+        return None;
+    }
+    let scores = among.bm25();
+    let best = scores.iter().copied().fold(0.0, f32::max);
+    let share = |score: &f32| if best > 0.0 { score / best } else { 0.0 };
+    Some(scores.iter().zip(among.nearness()).map(|(score, near)| share(score) + near).collect())
+}
+
+/// BM25's constants, those of the keyword index.
+const K1: f32 = 1.2;
+const B: f32 = 0.75;
+
+/// The words of a query among passages.
+struct Among {
+    wanted: Wanted,
+    passages: Vec<Read>,
+    /// Inverse document frequency of each wanted word among the passages.
+    idf: Vec<f32>,
+}
+
+/// What was found in a passage.
+struct Read {
+    /// Where each wanted word stands, as numbers of words.
+    places: Places,
+    /// Words of the passage.
+    length: usize,
 }
 
 /// Where each wanted word stands in a passage, as numbers of words.
 type Places = Vec<Vec<usize>>;
+
+impl Among {
+    fn read<'a>(query: &str, passages: impl Iterator<Item = &'a str>) -> Among {
+        let mut wanted = Wanted::of(query);
+        let passages: Vec<Read> = passages.map(|it| wanted.read(it)).collect();
+        let idf = |word: usize| {
+            let with = passages.iter().filter(|it| !it.places[word].is_empty()).count() as f32;
+            (1.0 + (passages.len() as f32 - with + 0.5) / (with + 0.5)).ln()
+        };
+        let idf = (0..wanted.stems.len()).map(idf).collect();
+        Among { wanted, passages, idf }
+    }
+
+    fn nearness(&self) -> Vec<f32> {
+        let weigh = |&(a, b): &(usize, usize)| (a, b, self.idf[a].min(self.idf[b]));
+        let pairs: Vec<(usize, usize, f32)> = self.wanted.pairs.iter().map(weigh).collect();
+        let all: f32 = pairs.iter().map(|it| it.2).sum();
+        let near = |read: &Read| {
+            let found = pairs.iter().filter(|(a, b, _)| meet(&read.places[*a], &read.places[*b]));
+            if all > 0.0 { found.map(|it| it.2).sum::<f32>() / all } else { 0.0 }
+        };
+        self.passages.iter().map(near).collect()
+    }
+
+    fn bm25(&self) -> Vec<f32> {
+        let words: usize = self.passages.iter().map(|it| it.length).sum();
+        let mean = (words as f32 / self.passages.len().max(1) as f32).max(1.0);
+        let score = |read: &Read| {
+            let norm = K1 * (1.0 - B + B * read.length as f32 / mean);
+            let of = |(places, idf): (&Vec<usize>, &f32)| {
+                let count = places.len() as f32;
+                idf * count * (K1 + 1.0) / (count + norm)
+            };
+            read.places.iter().zip(&self.idf).map(of).sum()
+        };
+        self.passages.iter().map(score).collect()
+    }
+}
 
 /// The words of a query that are looked for.
 struct Wanted {
@@ -74,19 +143,20 @@ impl Wanted {
     }
 
     /// Where the wanted words stand.
-    fn places(&mut self, passage: &str) -> Places {
-        let mut places = vec![Vec::new(); self.stems.len()];
-        if self.pairs.is_empty() {
-            return places;
+    fn read(&mut self, passage: &str) -> Read {
+        let mut read = Read { places: vec![Vec::new(); self.stems.len()], length: 0 };
+        if self.stems.is_empty() {
+            return read;
         }
         let is_part = |it: char| it.is_alphanumeric() || it == '_' || is_combining_mark(it);
         let words = passage.split(|it: char| !is_part(it)).filter(|it| !it.is_empty());
-        for (number, word) in words.enumerate() {
+        for word in words {
             if let Some(place) = self.place(word) {
-                places[place].push(number);
+                read.places[place].push(read.length);
             }
+            read.length += 1;
         }
-        places
+        read
     }
 
     /// Which of the wanted words this is.
@@ -105,16 +175,6 @@ impl Wanted {
         let place = stem.and_then(|stem| self.stems.iter().position(|it| *it == stem));
         self.known.insert(word.to_owned(), place);
         place
-    }
-
-    /// The pairs with their weights among these passages.
-    fn weighed(&self, passages: &[Places]) -> Vec<(usize, usize, f32)> {
-        let idf = |word: usize| {
-            let with = passages.iter().filter(|it| !it[word].is_empty()).count() as f32;
-            (1.0 + (passages.len() as f32 - with + 0.5) / (with + 0.5)).ln()
-        };
-        let idf: Vec<f32> = (0..self.stems.len()).map(idf).collect();
-        self.pairs.iter().map(|&(a, b)| (a, b, idf[a].min(idf[b]))).collect()
     }
 }
 
@@ -176,12 +236,43 @@ mod tests {
         assert_eq!(near("winter -mooring", &["winter mooring"]), [0.0]);
     }
 
+    #[test]
+    fn words_are_evidence_where_no_index_has_searched() {
+        let passages =
+            ["Oak for the keel.", "A winter mooring, in winter.", "In winter we oil oak."];
+        let found = evidence_of_words("winter mooring", passages.into_iter()).unwrap();
+        // The best by BM25 has 1, and the words beside each other 1 more.
+        assert_eq!(found[..2], [0.0, 2.0]);
+        assert!(found[2] > 0.0 && found[2] < 0.5, "{found:?}");
+        // A word that stands nowhere says nothing of nobody.
+        let none = evidence_of_words("zebra", passages.into_iter());
+        assert_eq!(none, Some(vec![0.0; 3]));
+        assert_eq!(evidence_of_words("winter", std::iter::empty()), Some(Vec::new()));
+        for query in ["", "the of and", "was kostet der Liegeplatz im Winter?"] {
+            assert_eq!(evidence_of_words(query, passages.into_iter()), None, "{query:?}");
+        }
+    }
+
+    /// BM25 word by word (Robertson, Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond").
+    fn naive_bm25(query: &[String], passages: &[Vec<String>]) -> Vec<f32> {
+        let wanted: std::collections::BTreeSet<&String> = query.iter().collect();
+        let count = passages.len() as f32;
+        let mean = passages.iter().map(Vec::len).sum::<usize>() as f32 / count;
+        let score = |passage: &Vec<String>| {
+            let of = |word: &&String| {
+                let with = passages.iter().filter(|it| it.contains(word)).count() as f32;
+                let often = passage.iter().filter(|it| it == word).count() as f32;
+                let norm = 0.25 + 0.75 * passage.len() as f32 / mean.max(1.0);
+                (1.0 + (count - with + 0.5) / (with + 0.5)).ln() * often * 2.2
+                    / (often + 1.2 * norm)
+            };
+            wanted.iter().map(of).sum()
+        };
+        passages.iter().map(score).collect()
+    }
+
     /// The definition, word by word.
-    fn naive(query: &[u8], passages: &[Vec<u8>]) -> Vec<f32> {
-        let word = |it: &u8| format!("w{it}x");
-        let query: Vec<String> = query.iter().map(word).collect();
-        let passages: Vec<Vec<String>> =
-            passages.iter().map(|it| it.iter().map(word).collect()).collect();
+    fn naive(query: &[String], passages: &[Vec<String>]) -> Vec<f32> {
         let idf = |word: &String| {
             let with = passages.iter().filter(|it| it.contains(word)).count() as f32;
             (1.0 + (passages.len() as f32 - with + 0.5) / (with + 0.5)).ln()
@@ -212,12 +303,25 @@ mod tests {
         ) {
             let text = |it: &Vec<u8>| it.iter().map(|it| format!("W{it}X, ")).collect::<String>();
             let texts: Vec<String> = passages.iter().map(text).collect();
-            let found = nearness(&text(&query), texts.iter().map(String::as_str));
-            let naive = naive(&query, &passages);
-            prop_assert_eq!(found.len(), naive.len());
-            for (a, b) in found.iter().zip(&naive) {
-                prop_assert!((a - b).abs() < 1e-5, "{found:?} {naive:?}");
+            let texts = || texts.iter().map(String::as_str);
+            let found = nearness(&text(&query), texts());
+            let of_words = evidence_of_words(&text(&query), texts());
+            let word = |it: &u8| format!("w{it}x");
+            let query: Vec<String> = query.iter().map(word).collect();
+            let passages: Vec<Vec<String>> =
+                passages.iter().map(|it| it.iter().map(word).collect()).collect();
+            let near = naive(&query, &passages);
+            prop_assert_eq!(found.len(), near.len());
+            for (a, b) in found.iter().zip(&near) {
+                prop_assert!((a - b).abs() < 1e-5, "{found:?} {near:?}");
                 prop_assert!((0.0..=1.0001).contains(a));
+            }
+            prop_assert_eq!(of_words.is_none(), query.is_empty());
+            let scores = naive_bm25(&query, &passages);
+            let best = scores.iter().copied().fold(0.0, f32::max);
+            for ((a, score), near) in of_words.iter().flatten().zip(&scores).zip(&near) {
+                let share = if best > 0.0 { score / best } else { 0.0 };
+                prop_assert!((a - share - near).abs() < 1e-4, "{of_words:?} {scores:?} {near:?}");
             }
         }
     }
