@@ -300,7 +300,8 @@ pub enum RerankDocument {
         #[serde(default)]
         cosine: Option<f32>,
         /// Its BM25 score as a share of the query's best, and how near the query's words stand to each other in it, 0
-        /// to 2 together, for the same.
+        /// to 2 together, for the same. Where no document has one, and cosines are known, the texts are searched for
+        /// the query's words, if it is in English.
         #[serde(default)]
         keyword: Option<f32>,
         /// Its score by learned sparse vectors as a share of the query's best, 0 to 1, for the same.

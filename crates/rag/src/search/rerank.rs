@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Instant};
 
 use riddle_grating::{ClusterPruning, Mode, NeverPrune, PruningPolicy, Replay, Trace, replay};
 use riddle_llm::RemoteReranker;
-use riddle_retrieval::Evidence;
+use riddle_retrieval::{Evidence, evidence_of_words};
 use riddle_types::{LayerObserver, MemoryPlan, RerankOutcome, Reranker, StageError};
 
 use super::{
@@ -238,10 +238,26 @@ impl RerankRequest {
         self.documents.iter().map(RerankDocument::text).collect()
     }
 
-    /// The retrieval prior that the request's own cosines and keyword shares make.
+    /// The retrieval prior that the request's own cosines and keyword shares make; without these, with what the texts
+    /// themselves say of the query's words.
     pub(crate) fn prior(&self, card: &RerankerCard, settings: &RerankSettings) -> MadePrior {
-        let evidence: Vec<Evidence> = self.documents.iter().map(RerankDocument::evidence).collect();
+        let mut evidence: Vec<Evidence> =
+            self.documents.iter().map(RerankDocument::evidence).collect();
+        fill_words(&self.query, &mut evidence, &self.texts());
         card.prior_of_any(settings.prior_scale, &evidence)
+    }
+}
+
+/// What the texts say of the query's words, where their cosines are known and nobody has searched them for words: the
+/// reranker's card weighs both.
+fn fill_words(query: &str, evidence: &mut [Evidence], texts: &[&str]) {
+    let is_known = evidence.iter().any(|it| it.cosine.is_some_and(f32::is_finite));
+    if !is_known || evidence.iter().any(|it| it.keyword.is_some()) {
+        return;
+    }
+    let words = evidence_of_words(query, texts.iter().copied()).into_iter().flatten();
+    for (evidence, word) in evidence.iter_mut().zip(words) {
+        evidence.keyword = Some(word);
     }
 }
 
@@ -273,7 +289,7 @@ impl PriorReranker {
     }
 
     /// Reranks candidates with these cosines, by whichever embedder the caller answers for, and the retrieval prior
-    /// that they make; none for a model without one.
+    /// that they and the words of the texts make; none for a model without one.
     ///
     /// # Errors
     /// As [`Reranker::rerank_with_prior`].
@@ -286,7 +302,8 @@ impl PriorReranker {
         observer: &mut dyn LayerObserver,
     ) -> std::result::Result<RerankOutcome, StageError> {
         let of = |&cosine: &Option<f32>| Evidence { cosine, ..Evidence::default() };
-        let evidence: Vec<Evidence> = cosines.iter().map(of).collect();
+        let mut evidence: Vec<Evidence> = cosines.iter().map(of).collect();
+        fill_words(query, &mut evidence, candidates);
         let made = self.card.prior_of_any(self.scale, &evidence);
         self.reranker.rerank_with_prior(query, candidates, made.known(), top_k, observer)
     }
@@ -320,5 +337,41 @@ impl RerankDocument {
             RerankDocument::Text(_) => None,
             RerankDocument::Named { id, .. } => id.as_ref(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(text: &str, cosine: Option<f32>, keyword: Option<f32>) -> RerankDocument {
+        RerankDocument::Named { id: None, text: text.to_owned(), cosine, keyword, sparse: None }
+    }
+
+    fn prior(query: &str, documents: &[RerankDocument]) -> Vec<f32> {
+        let card = r#"{"prior": {"embedder": "small", "scale": 10, "center": 0, "keyword": 4, "keyword_center": 0}}"#;
+        let card: RerankerCard = serde_json::from_str(card).expect("a card");
+        let request =
+            RerankRequest { query: query.to_owned(), documents: documents.to_vec(), top_n: None };
+        request.prior(&card, &RerankSettings::default()).logits
+    }
+
+    #[test]
+    fn words_of_the_texts_count_where_cosines_do_and_nobody_has_searched() {
+        let both = |cosine, keyword| {
+            let texts = ["The keel is oak.", "A winter mooring."];
+            texts.map(|it| document(it, cosine, keyword))
+        };
+        let query = "winter mooring";
+        assert_eq!(prior(query, &both(Some(0.5), None)), [5.0, 5.0 + 4.0 * 2.0]);
+        // Who has searched knows better, also if it was found nowhere.
+        assert_eq!(prior(query, &both(Some(0.5), Some(0.0))), [5.0, 5.0]);
+        let mut one = both(Some(0.5), None);
+        one[0] = document("The keel is oak.", Some(0.5), Some(1.0));
+        assert_eq!(prior(query, &one), [9.0, 5.0]);
+        // Without a cosine there is no prior, and in other languages words were not measured.
+        assert_eq!(prior(query, &both(None, None)), [0.0_f32; 0]);
+        let german = "was kostet der Liegeplatz im Winter?";
+        assert_eq!(prior(german, &both(Some(0.5), None)), [5.0, 5.0]);
     }
 }
