@@ -31,6 +31,7 @@ const STEPS: &[M<'_>] = &[
     M::up(include_str!("schema-lately.sql")),
     M::up(include_str!("schema-roots.sql")),
     M::up(include_str!("schema-tags.sql")),
+    M::up(include_str!("schema-forgetting.sql")),
 ];
 /// The version from which on vectors take less than half of the space: what they leave is given back to the disk.
 const VECTORS_IN_ROWS: i64 = 7;
