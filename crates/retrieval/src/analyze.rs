@@ -263,7 +263,7 @@ fn with_marks(text: &str) -> Vec<String> {
 }
 
 /// Letters of scripts that put no spaces between words, and Hangul.
-fn is_unspaced(c: char) -> bool {
+pub(crate) fn is_unspaced(c: char) -> bool {
     let code = u32::from(c);
     c.is_alphanumeric()
         && matches!(code,

@@ -178,6 +178,15 @@ fn tokens(terms: &[Analyzed], text: impl Fn(&Analyzed) -> Option<&String>) -> Pr
     PreTokenizedString { text: String::new(), tokens }
 }
 
+/// What a keyword search has found.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct KeywordHits {
+    /// The best first.
+    pub hits: Vec<Hit>,
+    /// Whether what the query quotes stands nowhere together, so that its words were looked for.
+    pub unquoted: bool,
+}
+
 /// Reads the keyword index as it was last committed.
 pub struct KeywordReader {
     dir: PathBuf,
@@ -246,7 +255,7 @@ impl KeywordReader {
     /// # Errors
     /// When the index can not be read; [`Error::Damaged`] when that is because it is damaged.
     pub fn search(&self, asked: &Asked, filter: &Filter, limit: usize) -> Result<Vec<Hit>> {
-        self.search_within(asked, filter, None, limit)
+        Ok(self.search_within(asked, filter, None, limit)?.hits)
     }
 
     /// [`search`](Self::search) among these chunks alone; `None`: all. For conditions that this index knows nothing of;
@@ -260,7 +269,7 @@ impl KeywordReader {
         filter: &Filter,
         within: Option<&Arc<ChunkSet>>,
         limit: usize,
-    ) -> Result<Vec<Hit>> {
+    ) -> Result<KeywordHits> {
         let found = || self.found(asked, filter, within, limit);
         segments::guarded(&self.index, &self.dir, found)
     }
@@ -271,26 +280,27 @@ impl KeywordReader {
         filter: &Filter,
         within: Option<&Arc<ChunkSet>>,
         limit: usize,
-    ) -> Result<Vec<Hit>> {
-        let hits = self.found_as_written(asked, filter, within, limit)?;
+    ) -> Result<KeywordHits> {
+        let parsed = query::parse(&asked.text);
+        let hits = self.found_as_written(asked, &parsed, (filter, within), limit)?;
         // Where what is quoted stands nowhere, passages with its words are better than none.
-        match query::unquoted(&asked.text).filter(|_| hits.is_empty()) {
-            Some(text) => {
-                let plain = Asked { text, ..asked.clone() };
-                self.found_as_written(&plain, filter, within, limit)
+        match parsed.unquoted().filter(|_| hits.is_empty()) {
+            Some(plain) => {
+                let hits = self.found_as_written(asked, &plain, (filter, within), limit)?;
+                Ok(KeywordHits { hits, unquoted: true })
             }
-            None => Ok(hits),
+            None => Ok(KeywordHits { hits, unquoted: false }),
         }
     }
 
     fn found_as_written(
         &self,
         asked: &Asked,
-        filter: &Filter,
-        within: Option<&Arc<ChunkSet>>,
+        parsed: &query::Parsed,
+        (filter, within): (&Filter, Option<&Arc<ChunkSet>>),
         limit: usize,
     ) -> Result<Vec<Hit>> {
-        let Some(query) = self.query(asked, filter)?.filter(|_| limit > 0) else {
+        let Some(query) = self.query(asked, parsed, filter)?.filter(|_| limit > 0) else {
             return Ok(Vec::new());
         };
         let searcher = self.reader.searcher();
@@ -323,19 +333,24 @@ impl KeywordReader {
     }
 
     fn scored(&self, asked: &Asked, chunk: &IndexedChunk<'_>) -> Result<Option<f32>> {
-        let score = self.scored_as_written(asked, chunk)?;
-        let Some(text) = query::unquoted(&asked.text).filter(|_| score.is_none()) else {
-            return Ok(score);
-        };
+        let parsed = query::parse(&asked.text);
+        let score = self.scored_as_written(asked, &parsed, chunk)?;
+        let all = Filter::default();
         // Where what is quoted stands in another passage, its words are not asked for.
-        if !self.found_as_written(asked, &Filter::default(), None, 1)?.is_empty() {
-            return Ok(None);
+        if score.is_some() || !self.found_as_written(asked, &parsed, (&all, None), 1)?.is_empty() {
+            return Ok(score);
         }
-        self.scored_as_written(&Asked { text, ..asked.clone() }, chunk)
+        let plain = parsed.unquoted();
+        plain.map_or(Ok(None), |plain| self.scored_as_written(asked, &plain, chunk))
     }
 
-    fn scored_as_written(&self, asked: &Asked, chunk: &IndexedChunk<'_>) -> Result<Option<f32>> {
-        let Some(query) = self.query(asked, &Filter::default())? else { return Ok(None) };
+    fn scored_as_written(
+        &self,
+        asked: &Asked,
+        parsed: &query::Parsed,
+        chunk: &IndexedChunk<'_>,
+    ) -> Result<Option<f32>> {
+        let Some(query) = self.query(asked, parsed, &Filter::default())? else { return Ok(None) };
         let document = {
             let mut analyzer = self.analyzer.lock().unwrap_or_else(PoisonError::into_inner);
             self.fields.document(&mut analyzer, chunk)
@@ -418,8 +433,12 @@ impl KeywordReader {
     }
 
     /// The tantivy query; `None` when nothing in it can match.
-    fn query(&self, asked: &Asked, filter: &Filter) -> Result<Option<BooleanQuery>> {
-        let parsed = query::parse(&asked.text);
+    fn query(
+        &self,
+        asked: &Asked,
+        parsed: &query::Parsed,
+        filter: &Filter,
+    ) -> Result<Option<BooleanQuery>> {
         let languages = self.languages(asked)?;
         let mut analyzer = self.analyzer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut analyze = |text: &str| analyzer.terms(text, &languages, Purpose::Query);
@@ -456,7 +475,7 @@ impl KeywordReader {
         if !should.is_empty() {
             clauses.push((occur, Box::new(BooleanQuery::new(should))));
         }
-        for phrase in self.excluded(&parsed, &mut analyze)? {
+        for phrase in self.excluded(parsed, &mut analyze)? {
             clauses.push((Occur::MustNot, excluding(phrase)));
         }
         clauses.extend(self.filters(filter));

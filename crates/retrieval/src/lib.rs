@@ -40,9 +40,10 @@ pub use fuse::{
     order_by_score, shares,
 };
 pub use highlight::Highlighter;
-pub use keyword::{KeywordReader, KeywordWriter};
+pub use keyword::{KeywordHits, KeywordReader, KeywordWriter};
 pub use language::{detect_language, is_in_another_language};
 pub use near::{evidence_of_words, nearness};
+pub use query::QueryMarks;
 pub use remove::remove;
 pub use sparse::{SparseReader, SparseWriter, sparse_score};
 pub use vector::{GRAPH_FROM, VectorReader, VectorSource};

@@ -56,6 +56,13 @@ fn words_phrases_stems_and_exclusions() {
     assert_eq!(found(&reader, "\"dry dock\""), [1]);
     assert_eq!(found(&reader, "\"dock dry\""), [1, 2], "it stands nowhere: its words");
     assert_eq!(found(&reader, "\"dock dry\" -painted"), [1]);
+    assert_eq!(found(&reader, "\"dock -painted dry\""), [2, 1], "a phrase excludes nothing");
+    let unquoted = |text: &str| {
+        let asked = Query { text: text.to_owned(), ..Query::default() };
+        reader.search_within(&asked, &Filter::default(), None, 9).expect("search").unquoted
+    };
+    assert!(unquoted("\"dock dry\"") && unquoted("\"dry dock\" \"blue bread\""));
+    assert!(!unquoted("\"dry dock\"") && !unquoted("dock dry") && !unquoted("nowhere"));
     assert_eq!(found(&reader, "dock -painted"), [1]);
     assert_eq!(found(&reader, "Hausern"), [3], "accents may be left out");
     assert_eq!(found(&reader, "welche häuser werden am hafen gestrichen"), [3]);
@@ -219,7 +226,7 @@ fn among_few_chunks_the_best_of_them_are_found() {
     let within = |ids: &[u64], limit: usize| -> Vec<(u64, u32)> {
         let set = Arc::new(ChunkSet::new(ids.iter().copied().map(ChunkId).collect()));
         let hits = reader.search_within(&query, &Filter::default(), Some(&set), limit);
-        hits.expect("search").iter().map(|it| (it.chunk.0, it.rank)).collect()
+        hits.expect("search").hits.iter().map(|it| (it.chunk.0, it.rank)).collect()
     };
     assert_eq!(found(&reader, "boat"), [1, 2, 3]);
     assert_eq!(within(&[2, 3, 4, 99], 9), [(2, 1), (3, 2)]);

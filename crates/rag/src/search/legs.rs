@@ -20,7 +20,8 @@ impl Assistant {
         let Some(reader) = &self.keyword else { return Ok(Vec::new()) };
         let _stage = stage::enter("bm25");
         let found = reader.search_within(query, filter, within, limit);
-        found.map_err(|error| Error::stage("keyword search")(error.into()))
+        let hits = found.map(|it| it.hits);
+        hits.map_err(|error| Error::stage("keyword search")(error.into()))
     }
 
     /// The query's weights of terms; `None` where nobody weighs them.
