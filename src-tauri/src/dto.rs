@@ -257,6 +257,12 @@ pub(crate) enum Notice {
         waiting: u64,
         why: Trouble,
     },
+    NotAsQuoted {
+        phrases: Vec<String>,
+    },
+    LeftOut {
+        words: Vec<String>,
+    },
     /// Languages are ISO 639-1 codes.
     KeywordsDecide {
         model: String,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use riddle_tests::{Riddle, real_models, skipped, workspace};
+use riddle_tests::{Riddle, real_models, skipped, workspace, write};
 use serde_json::Value;
 
 fn sample() -> PathBuf {
@@ -95,4 +95,33 @@ fn an_index_of_nothing_is_said_to_be_one() {
     riddle.index(empty.path());
     let page = riddle.run(&["search", "boat"]).ok();
     assert!(page.contains("riddle index FOLDER") && !page.contains("other words"), "{page}");
+}
+
+/// A phrase that stands nowhere, and what a minus leaves out, are told. What is pasted leaves nothing out.
+#[test]
+fn how_a_query_is_understood_is_told() {
+    let (riddle, files) = (Riddle::new(), tempfile::TempDir::new().expect("a temporary folder"));
+    write(files.path(), "boat.md", "# The boat\n\nThe hull is painted blue in the dry dock.\n");
+    write(files.path(), "log.md", "# Changes\n\nShown by `git log -p --stat` in the dock.\n");
+    riddle.index(files.path());
+    let told = |query: &str| {
+        let found = riddle.json(&["search", query]);
+        let notices = found["notices"].as_array().expect("a list").iter().filter_map(Value::as_str);
+        let of_query = |it: &&str| it.starts_with(['“', 'w']);
+        (
+            found["hits"].as_array().map_or(0, Vec::len),
+            notices.filter(of_query).collect::<Vec<_>>().join("; "),
+        )
+    };
+    let nowhere = "was not found as it is quoted: its words were searched for instead";
+    assert_eq!(told("\"dry dock\""), (1, String::new()));
+    assert_eq!(told("\"dock dry\""), (2, format!("“dock dry” {nowhere}")));
+    assert_eq!(told("git log -p --stat"), (1, String::new()));
+    let (hits, notices) = told("dock -painted");
+    assert!(hits == 1 && notices.starts_with("without: “painted”"), "{hits}: {notices}");
+    // What would speak to a terminal is gone.
+    let page = riddle.run(&["search", "\"dock \u{1b}[31m\u{202e}dry\""]).ok();
+    assert!(page.contains(&format!("note: “dock [31mdry” {nowhere}")), "{page}");
+    let answered = riddle.run(&["ask", "What is in the dock -painted"]).ok();
+    assert!(answered.contains("without: “painted”"), "{answered}");
 }

@@ -27,6 +27,7 @@ const SCENES = {
   "search-scan": { mock: "picture,blurred", act: async (page) => { await settled(page, "oven door seals"); await page.locator(".page .box.word").first().waitFor(); } },
   "search-film": { mock: "film", act: async (page) => { await settled(page, "heron lock winter"); await page.getByTestId("preview-film").waitFor(); } },
   "search-empty": { act: async () => {} },
+  "search-told": { act: (page) => settled(page, "\"what you see is what you get\" mooring -paint") },
   "search-busy": { mock: "hold", act: async (page) => { await page.getByTestId("search-input").fill("what does the winter mooring cost"); await page.waitForTimeout(900); } },
   "search-none": { act: (page) => settled(page, "zzzzqq xxyyzz") },
   "search-error": { mock: "searchfails", act: async (page) => { await page.getByTestId("search-input").fill("rye"); await (await saying(page, "search.failed")).waitFor(); } },

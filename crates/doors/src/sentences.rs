@@ -210,6 +210,10 @@ pub fn notice(notice: &Notice) -> String {
             "{waiting} passages wait for their vectors, and are found by words alone until `riddle index` goes on: {}",
             trouble(why)
         ),
+        Notice::NotAsQuoted { phrases } => not_as_quoted(phrases),
+        Notice::LeftOut { words } => {
+            format!("without: {} (a minus before a word leaves out what has it)", quoted(words))
+        }
         Notice::KeywordsDecide { model, languages, language } => format!(
             "keywords decide: {model} reads {}, and this is in another language ({language}); `riddle models pull multilingual-e5-small` fetches one that reads a hundred",
             languages.join(", ")
@@ -259,6 +263,24 @@ pub fn notice(notice: &Notice) -> String {
             format!("the library {name} is not searched: {}", trouble(why))
         }
     }
+}
+
+fn not_as_quoted(phrases: &[String]) -> String {
+    match phrases {
+        [_] => format!(
+            "{} was not found as it is quoted: its words were searched for instead",
+            quoted(phrases)
+        ),
+        _ => format!(
+            "{} were not found together as they are quoted: their words were searched for instead",
+            quoted(phrases)
+        ),
+    }
+}
+
+/// Words of the query among those of a sentence.
+fn quoted(words: &[String]) -> String {
+    words.iter().map(|it| format!("“{it}”")).collect::<Vec<_>>().join(", ")
 }
 
 fn no_embedder(name: &str) -> String {

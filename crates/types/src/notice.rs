@@ -46,6 +46,17 @@ pub enum Notice {
         /// Why.
         why: Trouble,
     },
+    /// What the query quotes was not found as it is quoted: its words were looked for instead. The phrases are
+    /// shortened, and without characters that change how what follows is shown.
+    NotAsQuoted {
+        /// The phrases.
+        phrases: Vec<String>,
+    },
+    /// A minus in the query leaves out passages. The words are shortened in the same way.
+    LeftOut {
+        /// Words and phrases that no passage has.
+        words: Vec<String>,
+    },
     /// The embedder does not read the language: keywords decide.
     KeywordsDecide {
         /// The embedder.
@@ -236,6 +247,8 @@ impl Notice {
             Notice::EmbedderChanging { embedder: model() },
             Notice::EmbedderMissing { embedder: model() },
             Notice::VectorsWait { waiting: 64, why: why() },
+            Notice::NotAsQuoted { phrases: vec!["dry dock".to_owned()] },
+            Notice::LeftOut { words: vec!["paint".to_owned(), "blue boat".to_owned()] },
             Notice::KeywordsDecide { model: model(), languages: languages(), language: language() },
             Notice::NotReranked { why: why() },
             Notice::NobodyPruned { why: why() },

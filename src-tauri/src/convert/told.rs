@@ -21,6 +21,12 @@ impl From<types::Notice> for Notice {
                 Notice::EmbedderMissing { embedder: clean(&embedder) }
             }
             From::VectorsWait { waiting, why } => Notice::VectorsWait { waiting, why: why.into() },
+            From::NotAsQuoted { phrases } => {
+                Notice::NotAsQuoted { phrases: phrases.iter().map(|it| clean(it)).collect() }
+            }
+            From::LeftOut { words } => {
+                Notice::LeftOut { words: words.iter().map(|it| clean(it)).collect() }
+            }
             From::KeywordsDecide { model, languages, language } => {
                 Notice::KeywordsDecide { model: clean(&model), languages, language }
             }

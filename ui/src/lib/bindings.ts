@@ -183,6 +183,8 @@ export type Notice =
 	| { kind: 'embedderChanging'; embedder: string }
 	| { kind: 'embedderMissing'; embedder: string }
 	| { kind: 'vectorsWait'; waiting: number; why: Trouble }
+	| { kind: 'notAsQuoted'; phrases: string[] }
+	| { kind: 'leftOut'; words: string[] }
 	/** Languages are ISO 639-1 codes. */
 	| { kind: 'keywordsDecide'; model: string; languages: string[]; language: string }
 	| { kind: 'notReranked'; why: Trouble }

@@ -1,7 +1,7 @@
 // A small search engine for the browser tests: it really ranks the sample library's passages, and plays a reranker
 // whose scores settle layer by layer, so that the panels show something true to life.
 
-import type { CurvePoint, Hit, LayerTrace, MemorySample, Outcome, PipelineTrace, PruneMode, ReplayCandidate, ReplayResult, SearchFilter, Span } from "../lib/bindings";
+import type { CurvePoint, Hit, LayerTrace, MemorySample, Notice, Outcome, PipelineTrace, PruneMode, ReplayCandidate, ReplayResult, SearchFilter, Span } from "../lib/bindings";
 import { mark, terms } from "../lib/marks";
 import { passages, type MockPassage } from "./files";
 
@@ -65,7 +65,8 @@ function passes(passage: MockPassage, filter: SearchFilter): boolean {
 export function find(text: string, filter: SearchFilter): Found[] {
   const query = words(text);
   const noise = random(text);
-  const all = passages().filter((it) => passes(it, filter));
+  const { left } = marks(text);
+  const all = passages().filter((it) => passes(it, filter) && !left.some((word) => has(it, word)));
   const hard = all.map((it) => ({ it, score: score(it, query, false) })).filter((it) => it.score > 0).sort((a, b) => b.score - a.score).slice(0, 14);
   const soft = all.map((it) => ({ it, score: score(it, query, true) + noise() * 0.35 })).sort((a, b) => b.score - a.score).slice(0, 20).filter((it) => it.score > 0.36 || hard.length > 0);
   // The words of the query, and those that belong to them.
@@ -86,6 +87,25 @@ export function find(text: string, filter: SearchFilter): Found[] {
     const truth = Math.max(0.003, Math.min(0.985, (score(passage, query, true) / most) ** 2.1 * 0.93 + (noise() - 0.45) * 0.17));
     return { passage, bm25: own.bm25, vector: own.vector, terms: own.terms, fused: index + 1, truth };
   });
+}
+
+/** Phrases of a query, and what a minus leaves out. The program looks closer at what was pasted. */
+function marks(text: string): { phrases: string[]; left: string[] } {
+  const all = [...text.matchAll(/(?:^|\s)(-?)(?:"([^"]+)"|“([^”]+)”|(\p{L}\S+))/gu)].map(([, minus, straight, curly, word]) => ({ minus: minus === "-", phrase: straight ?? curly, word }));
+  const left = all.filter((it) => it.minus).map((it) => it.phrase ?? it.word ?? "");
+  return { phrases: all.flatMap((it) => (!it.minus && it.phrase ? [it.phrase] : [])), left: left.length < all.length ? left : [] };
+}
+
+const has = (it: MockPassage, words: string) => it.text.toLowerCase().includes(words.toLowerCase());
+
+/** How a query is understood: phrases that stand nowhere, and what a minus leaves out. */
+export function understood(text: string): Notice[] {
+  const { phrases, left } = marks(text);
+  const stand = passages().some((it) => phrases.every((phrase) => has(it, phrase)));
+  return [
+    ...(phrases.length > 0 && !stand ? [{ kind: "notAsQuoted" as const, phrases }] : []),
+    ...(left.length > 0 ? [{ kind: "leftOut" as const, words: left }] : []),
+  ];
 }
 
 export function snippet(text: string, query: string): Span[] {

@@ -6,7 +6,7 @@ import { mockIPC } from "@tauri-apps/api/mocks";
 import type { Added, Advice, Answer, AppEvent, DoorClient, DoorMay, DoorState, Failure, FailureCode, Folder, Gate, Hit, KeptAnswers, KeyPlace, LayerTrace, LedgerRow, LibraryState, MeaningLimits, ModelEvent, ModelKind, ModelPlan, Models, ModelSource, ModelTrial, Notice, PipelineTrace, PreviewTable, PushEvent, Queue, Rule, Scans, SearchEvent, SearchFilter, SeenLine, Settings, SettingsState, SharedLibrary, SharedLook, Span, State, StateCount, ThreadSummary, TrialEvent, Verdict, WhichScans } from "../lib/bindings";
 import { mark, terms } from "../lib/marks";
 import { t } from "../lib/strings";
-import { curve, decide, find, hit, LAYERS, replay, scores, TOP_K, trace, type Found } from "./engine";
+import { curve, decide, find, hit, LAYERS, replay, scores, TOP_K, trace, understood, type Found } from "./engine";
 import { addDocumentTable, addFilm, addHostile, addSheet, DELIVERIES, files, passages, ROOT, type MockPassage } from "./files";
 
 const PDF = new URL("../../../assets/sample-library/boat/hull-survey-2025.pdf", import.meta.url).href;
@@ -293,6 +293,8 @@ function addFolder(path: string): Added {
 /** With the scene `notices` a search tells all this, one of each kind. */
 const NOTICES: Notice[] = [
   { kind: "noEmbedder", name: "all-MiniLM-L6-v2" },
+  { kind: "notAsQuoted", phrases: ["what you see is what you get"] },
+  { kind: "leftOut", words: ["paint", "blue boat"] },
   { kind: "keywordsDecide", model: "all-MiniLM-L6-v2", languages: ["en"], language: "de" },
   { kind: "notReranked", why: { message: "the model in /home/mira/models/mini can not be used: model.riddle: what lies at byte 4096 does not match its checksum: the file is damaged", advice: { kind: "convertModel" } } },
   { kind: "notRerankedInLanguage", model: RERANKER, languages: ["en", "de"], language: "fr" },
@@ -322,7 +324,7 @@ async function search(request: { id: number; text: string; filter: SearchFilter;
   const found = find(text, request.filter);
   const reranker = scenes.has("norerank") ? null : RERANKER;
   const first = found.slice(0, settings.results).map((it, index) => hit(it, index + 1, text, null, 1 / (61 + index)));
-  const notices: Notice[] = scenes.has("notices") ? NOTICES : scenes.has("blind") ? [{ kind: "noEmbedder", name: "all-MiniLM-L6-v2" }] : [];
+  const notices: Notice[] = scenes.has("notices") ? NOTICES : [...understood(text), ...(scenes.has("blind") ? [{ kind: "noEmbedder", name: "all-MiniLM-L6-v2" } as const] : [])];
   const order = { kind: scenes.has("blind") ? "keyword" : "fused" } as const;
   const reranking = reranker !== null && found.length > 1;
   events.onmessage({ event: "firstHits", query: id, hits: first.slice(0, request.first), order, notices, ms: 8.3, reranking });

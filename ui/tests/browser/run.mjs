@@ -199,9 +199,11 @@ test("what the engine tells is said in the app's words, in German too, with no c
   const page = await open(browser, { mock: "notices", languages: ["de-DE"] });
   await settled(page, "rye");
   const told = await page.locator(".notices .notice").allInnerTexts();
-  assert.equal(told.length, 4);
+  assert.equal(told.length, 6);
   assert.match(told[0], /Die Suche nach Bedeutung ist aus.*Laden Sie all-MiniLM-L6-v2 unter Einstellungen, Modelle herunter\./s);
-  assert.match(told[1], /liest diese Sprachen: Englisch; das hier ist in einer anderen: Deutsch\./);
+  assert.match(told[1], /^„.*what you see is what you get.*“ wurde nicht so gefunden/);
+  assert.match(told[2], /^Ohne „.*paint.*“ und „.*blue boat.*“:/);
+  assert.match(told[3], /liest diese Sprachen: Englisch; das hier ist in einer anderen: Deutsch\./);
   for (const it of told) assert.doesNotMatch(it, /riddle (index|models)|--[a-z]|RIDDLE_/);
   await page.close();
   const failing = await open(browser, { mock: "searchfails", languages: ["de-DE"] });

@@ -74,6 +74,18 @@ describe("the app", () => {
     await waitFor(() => expect((screen.getByTestId("search-input") as HTMLInputElement).value).toBe("blue boat"));
   });
 
+  it("tells how a query was understood, and shows what was typed as text", async () => {
+    await begin();
+    const input = screen.getByTestId<HTMLInputElement>("search-input");
+    input.value = "\"<img src=x onerror=alert(1)>\" mooring -<b>paint -oak";
+    input.dispatchEvent(new Event("input", { bubbles: true }));
+    const notice = await screen.findByText(/was not found as it is quoted/);
+    expect(notice).toHaveTextContent("“\u2068<img src=x onerror=alert(1)>\u2069” was not found as it is quoted. Its words were searched for instead.");
+    expect(screen.getByText(/^Without/)).toHaveTextContent("Without “\u2068oak\u2069”");
+    expect(notice.closest(".notice")).toHaveClass("info");
+    expect(document.querySelector("img[src=x]")).toBeNull();
+  });
+
   it("says why it can not start, and offers to try again", async () => {
     mockIPC(() => Promise.reject({ code: "other", message: "The data folder can not be written." }));
     render(App);

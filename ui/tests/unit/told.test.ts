@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 
-import { failed, language, noticed, say, troubled, whole } from "../../src/lib/strings";
+import type { Notice } from "../../src/lib/bindings";
+import { failed, language, noticed, say, toneOf, troubled, whole } from "../../src/lib/strings";
 import { de } from "../../src/lib/strings/de";
 import { messages } from "../../src/lib/strings/de/messages";
 import { en } from "../../src/lib/strings/en";
@@ -89,6 +90,22 @@ describe("a failure", () => {
 });
 
 describe("a notice", () => {
+  it("tells how a query was understood, in the quotes of the language on screen", () => {
+    const plain = (notice: Notice) => noticed(notice).replace(/[\u2068\u2069]/g, "");
+    const [quoted, left] = [{ kind: "notAsQuoted" as const, phrases: ["dry dock"] }, { kind: "leftOut" as const, words: ["paint", "blue boat"] }];
+    expect(plain(quoted)).toBe("“dry dock” was not found as it is quoted. Its words were searched for instead.");
+    expect(plain(left)).toBe("Without “paint” and “blue boat”: a minus before a word leaves out what has it.");
+    language.follow(() => "de");
+    expect(plain(quoted)).toBe("„dry dock“ wurde nicht so gefunden, wie es in Anführungszeichen steht. Gesucht wurde stattdessen nach den Wörtern darin.");
+    expect(plain(left)).toBe("Ohne „paint“ und „blue boat“: Ein Minus vor einem Wort lässt weg, worin es vorkommt.");
+    expect([toneOf(quoted), toneOf(left), toneOf({ kind: "repeats" })]).toEqual(["info", "info", "warn"]);
+  });
+
+  it("keeps what somebody typed apart from its own sentence, whichever way it is written", () => {
+    const text = noticed({ kind: "notAsQuoted", phrases: ["שלום עולם!"] });
+    expect(text).toContain("“\u2068שלום עולם!\u2069”");
+  });
+
   it("names languages in the language on screen", () => {
     const notice = { kind: "keywordsDecide", model: "m", languages: ["en", "fr"], language: "de" } as const;
     expect(noticed({ ...notice, languages: [...notice.languages] })).toContain("English and French");

@@ -99,6 +99,8 @@ export const NOTICES: EveryKind<Notice> = {
   noEmbedder: [{ kind: "noEmbedder", name: "613" }],
   embedderChanging: [{ kind: "embedderChanging", embedder: "613" }],
   embedderMissing: [{ kind: "embedderMissing", embedder: "613" }],
+  notAsQuoted: [{ kind: "notAsQuoted", phrases: ["613"] }, { kind: "notAsQuoted", phrases: ["613", "617"] }],
+  leftOut: [{ kind: "leftOut", words: ["613"] }, { kind: "leftOut", words: ["613", "617"] }],
   keywordsDecide: [{ kind: "keywordsDecide", ...language }],
   notReranked: [{ kind: "notReranked", why: trouble }],
   notRankedElsewhere: Object.values(NOT_ELSEWHERE).flat().map((why) => ({ kind: "notRankedElsewhere" as const, server: "617", why })),

@@ -13,7 +13,7 @@ use crate::{
     contract::{Audience, Error, RerankChoice, Result, SearchHit, SearchRequest},
     home::access::Gate,
     index::passage_text,
-    search::{Assistant, hit_of},
+    search::{Assistant, hit_of, leaves_out},
 };
 
 /// Passages that are looked at for a claim that names none.
@@ -94,7 +94,11 @@ impl Assistant {
             let found;
             let hits = if given.is_empty() {
                 let search = SearchRequest { rerank: RerankChoice::Off, ..request.clone() };
-                found = self.search(&search)?.hits;
+                let response = self.search(&search)?;
+                // A minus in a claim may have kept away the passage that speaks for it.
+                let left_out = response.notices.into_iter().find(leaves_out);
+                notices.extend(left_out.filter(|it| !notices.contains(it)));
+                found = response.hits;
                 &found
             } else {
                 &given

@@ -7,7 +7,7 @@ use std::{
 
 use riddle_catalog::ChunkRecord;
 use riddle_models::embedder_languages;
-use riddle_retrieval::{Evidence, Fused, is_in_another_language};
+use riddle_retrieval::{Evidence, Fused, KeywordHits, is_in_another_language};
 use riddle_types::{ChunkId, FileKind, Filter, Hit, Notice, Query, RankTrace};
 
 pub(crate) use super::merge::QueryVector;
@@ -18,6 +18,7 @@ use super::{
     merge::{Lists, Made, Source, merge},
     readable::known_only,
     reader::Assistant,
+    understood,
 };
 use crate::{
     contract::{
@@ -251,6 +252,7 @@ impl Assistant {
         let Lists { keyword, dense, sparse, fused, evidence, libraries, foreign } = lists;
         let vector = made.vector;
         if request.libraries.with_home() && fused.is_empty() && self.catalog.chunk_count()? == 0 {
+            notices.retain(|it| !understood::is_of_query(it));
             notices.push(Notice::NothingIndexedYet);
         }
         if let (Some((embedder, _)), Some(language)) = (&vector, &foreign) {
@@ -321,6 +323,7 @@ impl Assistant {
         }
         let there = (&request.filter, limits);
         sources.extend(self.by_libraries(text, request, there, &mut made, notices)?);
+        notices.splice(0..0, understood::notices(text, &mut sources));
         let _stage = stage::enter("fuse");
         let limit = request.fused_candidates.max(request.k);
         let mut presence = Presence::of(&self.catalog);
@@ -357,7 +360,8 @@ impl Assistant {
             });
             (lexical, dense)
         });
-        let ((mut keyword, (mut sparse, terms)), (mut dense, embedded)) = (lexical?, dense?);
+        let ((found, (mut sparse, terms)), (mut dense, embedded)) = (lexical?, dense?);
+        let KeywordHits { hits: mut keyword, unquoted } = found;
         made.terms = terms;
         embedded.put_into(made);
         let _stage = stage::enter("fuse");
@@ -383,6 +387,7 @@ impl Assistant {
         };
         Ok(Source {
             keyword,
+            unquoted,
             keyword_limit: limits.keyword,
             dense,
             sparse,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use riddle_retrieval::KeywordHits;
 use riddle_types::{ChunkSet, EmbedRole, Filter, Hit, Query, Retriever as _, TermWeights};
 
 use super::{embedded::Embedded, reader::Assistant};
@@ -16,12 +17,11 @@ impl Assistant {
         query: &Query,
         (filter, within): (&Filter, Option<&Arc<ChunkSet>>),
         limit: usize,
-    ) -> Result<Vec<Hit>> {
-        let Some(reader) = &self.keyword else { return Ok(Vec::new()) };
+    ) -> Result<KeywordHits> {
+        let Some(reader) = &self.keyword else { return Ok(KeywordHits::default()) };
         let _stage = stage::enter("bm25");
         let found = reader.search_within(query, filter, within, limit);
-        let hits = found.map(|it| it.hits);
-        hits.map_err(|error| Error::stage("keyword search")(error.into()))
+        found.map_err(|error| Error::stage("keyword search")(error.into()))
     }
 
     /// The query's weights of terms; `None` where nobody weighs them.

@@ -110,7 +110,8 @@ impl OpenLibrary {
         self.keep(&numbers);
         // Where what is quoted stands nowhere, passages with its words are better than none.
         let mut by_words = found.keyword.iter().filter_map(|it| numbers.get(&it.id));
-        if by_words.all(|it| without_phrase.contains(it)) {
+        source.unquoted = query.has_phrases() && by_words.all(|it| without_phrase.contains(it));
+        if source.unquoted {
             without_phrase.clear();
         }
         let hits = |list: Vec<Scored>, except: &[ChunkId], limit: usize| -> Vec<Hit> {

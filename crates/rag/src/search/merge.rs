@@ -53,6 +53,8 @@ pub(super) struct Made {
 #[derive(Debug, Default)]
 pub(super) struct Source {
     pub(super) keyword: Vec<Hit>,
+    /// Whether these hold the words of what the query quotes, because it stands nowhere here.
+    pub(super) unquoted: bool,
     /// How many the keyword search could have found.
     pub(super) keyword_limit: usize,
     pub(super) dense: Vec<Hit>,

@@ -29,6 +29,7 @@ mod settle;
 mod shared;
 mod tokens;
 pub mod trial;
+mod understood;
 
 pub use calibrate::{Calibrated, CheckedPromise, calibrate, check_calibration};
 pub use calibration::{calibration, fingerprint};
@@ -48,3 +49,4 @@ pub use replay::{ReplayDetail, replay_detail};
 pub use rerank::{PriorReranker, RequestReranker, open_reranker, replay_trace};
 pub use run::RerankRun;
 pub use settle::Settled;
+pub(crate) use understood::leaves_out;

@@ -21,6 +21,9 @@ export const t = Object.defineProperties(
 /** A notice in the language on screen. */
 export const noticed = (it: Notice): string => say(t.notices, it);
 
+/** How a notice is shown: what only says how a query was understood is no warning. */
+export const toneOf = (it: Notice): "info" | "warn" => (it.kind === "leftOut" || it.kind === "notAsQuoted" ? "info" : "warn");
+
 /** What is wrong and what can be done, in the language on screen. */
 export const troubled = (it: Trouble): string => troubles(t.advice, t.quoted)(it);
 

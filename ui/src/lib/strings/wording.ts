@@ -17,11 +17,17 @@ export interface Wording {
   span: (start: number, end: number, one: string, many: string) => string;
   /** Names of languages, given as codes: "English and German". */
   languages: (codes: string[]) => string;
+  /** What somebody typed, in the language's quotes: "“dry dock” and “oak”". Whichever way it is written, it leaves the rest of the sentence as it is. */
+  typed: (texts: string[]) => string;
   /** The language's other formats. */
   numbers: () => Numbers;
 }
 
+/** Quotes of the languages that have others than English. */
+const QUOTES: Record<string, [string, string]> = { de: ["„", "“"] };
+
 export function wording(language: string): Wording {
+  const [open, close] = QUOTES[language] ?? ["“", "”"];
   const rules = new Intl.PluralRules(language);
   const own = () => numbers(regional(language));
   const n = (value: number) => own().count(value);
@@ -35,6 +41,8 @@ export function wording(language: string): Wording {
     plural: (value, forms) => `${n(value)} ${choose(value, forms)}`,
     span: (start, end, one, many) => (start === end ? `${one} ${n(start)}` : `${many} ${n(start)}–${n(end)}`),
     languages: (codes) => new Intl.ListFormat(language).format(codes.map((it) => named(it) ?? it)),
+    // First strong isolate and its end: without them “שלום!” would take the signs around it along to its right.
+    typed: (texts) => new Intl.ListFormat(language).format(texts.map((it) => `${open}\u2068${it}\u2069${close}`)),
     numbers: own,
   };
 }

@@ -7,7 +7,7 @@ import { translator } from "../translate";
 import { wording } from "../wording";
 import { messages } from "./messages";
 
-const { n, choose, plural, languages: read, numbers } = wording("de");
+const { n, choose, plural, languages: read, typed, numbers } = wording("de");
 
 const advice: typeof english.advice = {
   addFolder: () => "Fügen Sie in der Bibliothek einen Ordner hinzu.",
@@ -114,6 +114,10 @@ export const told: typeof english = {
     embedderChanging: ({ embedder }) => `Die Suche nach Bedeutung ist aus, bis das neue Modell alles gelesen hat. Die vorhandenen Bedeutungen stammen von ${embedder}.`,
     vectorsWait: ({ waiting, why }) => `${plural(waiting, { one: "Textstelle wartet", other: "Textstellen warten" })} auf den Server, der einbettet, und ${choose(waiting, { one: "wird", other: "werden" })} nur nach Wörtern gefunden. ${trouble(why)}`,
     embedderMissing: ({ embedder }) => `Die Suche nach Bedeutung ist aus: Das Modell, von dem die Bedeutungen stammen, ${embedder}, ist nicht installiert. Laden Sie es unter Einstellungen, Modelle herunter.`,
+    notAsQuoted: ({ phrases }) => phrases.length === 1
+      ? `${typed(phrases)} wurde nicht so gefunden, wie es in Anführungszeichen steht. Gesucht wurde stattdessen nach den Wörtern darin.`
+      : `${typed(phrases)} wurden nicht zusammen so gefunden, wie sie in Anführungszeichen stehen. Gesucht wurde stattdessen nach den Wörtern darin.`,
+    leftOut: ({ words }) => `Ohne ${typed(words)}: Ein Minus vor einem Wort lässt weg, worin es vorkommt.`,
     keywordsDecide: ({ model, languages, language }) => `Hier entscheiden die Wörter: ${model} liest diese Sprachen: ${read(languages)}; das hier ist in einer anderen: ${read([language])}. In den Einstellungen, Modelle, gibt es Embedder, die viele lesen.`,
     notReranked: ({ why }) => `Ohne Reranking. ${trouble(why)}`,
     notRankedElsewhere: ({ server, why }) => `${server} hat nicht sortiert. ${say(notElsewheres, why)}`,

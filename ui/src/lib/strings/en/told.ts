@@ -4,7 +4,7 @@ import type { Advice, FailureCode, NoAnswer, NoJudge, NotElsewhere, Notice, Rewr
 import { say, troubles, whole, type Sentences } from "../notices";
 import { wording } from "../wording";
 
-const { n, plural, languages: read } = wording("en");
+const { n, plural, languages: read, typed } = wording("en");
 
 const advice: Sentences<Advice> = {
   addFolder: () => "Add a folder in Library.",
@@ -105,6 +105,10 @@ const notices: Sentences<Notice> = {
   embedderChanging: ({ embedder }) => `Search by meaning is off until the new model has read everything. The meanings that are there were made by ${embedder}.`,
   vectorsWait: ({ waiting, why }) => `${plural(waiting, { one: "passage waits", other: "passages wait" })} for the server that embeds: words alone find them. ${trouble(why)}`,
   embedderMissing: ({ embedder }) => `Search by meaning is off: the model that made the meanings, ${embedder}, is not installed. Download it in Settings, Models.`,
+  notAsQuoted: ({ phrases }) => phrases.length === 1
+    ? `${typed(phrases)} was not found as it is quoted. Its words were searched for instead.`
+    : `${typed(phrases)} were not found together as they are quoted. Their words were searched for instead.`,
+  leftOut: ({ words }) => `Without ${typed(words)}: a minus before a word leaves out what has it.`,
   keywordsDecide: ({ model, languages, language }) => `Words decide here: ${model} reads ${read(languages)}, and this is in another language: ${read([language])}. Settings, Models has embedders that read many.`,
   notReranked: ({ why }) => `Not reranked. ${trouble(why)}`,
   notRankedElsewhere: ({ server, why }) => `${server} has not reranked. ${say(notElsewheres, why)}`,
