@@ -6,7 +6,7 @@ use super::{filter::FilterArgs, find::Format, rank::RankArgs, values::positive};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SearchArgs {
-    /// What to look for; words in "quotes" are a phrase
+    /// What to look for; words in "quotes" are a phrase, -word leaves out what has it
     pub(crate) query: String,
     /// Results to show
     #[arg(short, long, default_value_t = 10, value_name = "N", value_parser = positive)]

@@ -149,7 +149,7 @@ pub(super) fn input() -> Value {
     let mut properties = conditions();
     properties["query"] = json!({
         "type": "string",
-        "description": "What to look for: a question or a few words; words in \"quotes\" are a phrase."
+        "description": "What to look for: a question or a few words; words in \"quotes\" are a phrase, a minus right before a word leaves out what has it."
     });
     properties["limit"] =
         json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT});
