@@ -271,12 +271,13 @@ fn number_cell(column: u32, number: f64) -> Option<Cell> {
 /// Values with a mark between them; rows count as a spreadsheet would count them.
 fn separated(extension: &str, bytes: &[u8]) -> Document {
     let (text, warning) = decode(bytes);
-    let delimiter = if extension == "csv" { delimiter(&text) } else { delimiter_of(extension) };
+    let guess = || if extension == "csv" { delimiter(&text) } else { delimiter_of(extension) };
+    let (delimiter, values) = said_delimiter(&text).unwrap_or_else(|| (guess(), &text));
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(delimiter)
         .flexible(true)
         .has_headers(false)
-        .from_reader(text.as_bytes());
+        .from_reader(values.as_bytes());
     let mut rows = Vec::new();
     let mut cut = false;
     for (record, number) in reader.records().zip(1..) {
@@ -306,6 +307,18 @@ fn separated(extension: &str, bytes: &[u8]) -> Document {
 
 fn delimiter_of(extension: &str) -> u8 {
     if extension == "psv" { b'|' } else { b'\t' }
+}
+
+/// The mark that a first line `sep=;` names, which spreadsheet programs write and take for no row, and what follows it.
+fn said_delimiter(text: &str) -> Option<(u8, &str)> {
+    let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
+    let named = line.trim_end_matches('\r').trim_matches('"');
+    let (key, mark) = named.split_at_checked(4)?;
+    let mark = match mark.as_bytes() {
+        &[mark] if mark.is_ascii() && !mark.is_ascii_alphanumeric() => mark,
+        _ => return None,
+    };
+    key.eq_ignore_ascii_case("sep=").then_some((mark, rest))
 }
 
 /// The mark that cuts the first lines into the same number of values, more than one; of several the one that makes the
@@ -358,6 +371,23 @@ mod tests {
         }
         assert_eq!(csv("just one line").blocks[0].text, "just one line");
         assert!(csv("").blocks.is_empty());
+    }
+
+    #[test]
+    fn a_first_line_that_names_the_mark_is_no_row() {
+        for first in ["sep=;\r\n", "SEP=;\n", "\"sep=;\"\n", "\u{feff}sep=;\n"] {
+            let document = csv(&format!("{first}Item;Paid\nFlour, rye;312\nSalt, sea;8\n"));
+            let block = &document.blocks[0];
+            assert_eq!(block.header, "Item | Paid", "{first:?}");
+            assert_eq!(block.text, "Flour, rye | 312\nSalt, sea | 8");
+            assert_eq!(block.location.to_string(), "rows 2–3");
+        }
+        assert_eq!(said_delimiter("sep=\t\na\tb"), Some((b'\t', "a\tb")));
+        for plain in
+            ["", "sep=", "sep=ab\n", "sep=a\n", "sep=é\n", "sepa;b\n", "separator\n", "日本語"]
+        {
+            assert_eq!(said_delimiter(plain), None, "{plain:?}");
+        }
     }
 
     #[test]
