@@ -68,7 +68,10 @@ fn programs_ask_through_the_app_and_see_what_the_person_lets_them() {
     assert_eq!(state["log"], json!([]));
     let state = desk.call("door_switch", json!({ "open": false })).expect("closes");
     assert_eq!(state["url"], Value::Null);
-    assert!(TcpStream::connect(url.strip_prefix("http://").expect("an address")).is_err());
+    // The system may give a connection the very port that it asks for, and then it talks to itself.
+    let again = TcpStream::connect(url.strip_prefix("http://").expect("an address"));
+    let itself = |it: TcpStream| it.local_addr().ok() == it.peer_addr().ok();
+    assert!(again.map_or(true, itself));
 }
 
 #[test]
