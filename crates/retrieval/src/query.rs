@@ -40,8 +40,8 @@ impl QueryMarks {
 /// Longest query that is looked at; more is a pasted document, whose beginning says what it is about.
 const LONGEST: usize = 4000;
 
-/// Most words of a query that somebody typed as one: what is longer is a paragraph. Questions of the development sets
-/// have fewer.
+/// Most words of a query that somebody typed as one: what is longer is a paragraph. Of 6686 questions of evaluation
+/// sets 98 % have no more.
 const MOST_TYPED: usize = 32;
 
 /// Programs whose names are no word that a person would search for by itself and narrow down. Behind one of them a
@@ -99,10 +99,11 @@ const SHELL_SIGNS: [&str; 7] = [">>", "||", "&&", "2>&1", "\\", ".", ".."];
 const PROMPTS: [&str; 4] = ["$", "#", "%", ">"];
 
 /// Reads a query. An unbalanced quote is a plain character. A `-` counts only before a word after white space, so that
-/// `well-known` and `2024-01-02` stay words, and only before a letter or a quote, so that `-5` and `--stat` do.
+/// `well-known` and `2024-01-02` stay words, and only before a letter or a quote, so that `-5` and `--stat` do. With one
+/// before a word at its beginning a query excludes nothing but what is quoted.
 pub(crate) fn parse(query: &str) -> Parsed {
     let end = query.char_indices().nth(LONGEST).map_or(query.len(), |(at, _)| at);
-    let mut rest = &query[..end];
+    let mut rest = query[..end].trim_start();
     let mut parsed = Parsed::default();
     let mut plain = String::new();
     while let Some(c) = rest.chars().next() {
@@ -121,10 +122,11 @@ pub(crate) fn parse(query: &str) -> Parsed {
             rest = &rest[c.len_utf8()..];
         }
     }
-    let typed = !is_pasted(&plain);
-    let mut words = Vec::new();
-    for word in plain.split_whitespace() {
-        match excludable(word).filter(|_| typed) {
+    let all: Vec<&str> = plain.split_whitespace().collect();
+    let from = if is_pasted(&plain, &all) { all.len() } else { exclusions_from(&all) };
+    let mut words = all[..from].to_vec();
+    for word in &all[from..] {
+        match excludable(word) {
             Some(it) => parsed.excluded.push(it.to_owned()),
             None => words.push(word),
         }
@@ -172,13 +174,24 @@ fn has_word(text: &str) -> bool {
     text.chars().any(|it| it.is_alphanumeric())
 }
 
-/// Whether text was plainly not typed as a query: several lines, a paragraph, a command line.
-fn is_pasted(text: &str) -> bool {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    text.trim().contains(['\n', '\r'])
+/// The first word that a minus may exclude. In a sentence a minus is a slip, `resource -limited settings?`, unless it
+/// stands at the end.
+fn exclusions_from(words: &[&str]) -> usize {
+    if words.last().is_some_and(|it| it.ends_with(['.', '?', '!', '。', '？', '！', '؟'])) {
+        words.iter().rposition(|it| excludable(it).is_none()).map_or(0, |at| at + 1)
+    } else {
+        0
+    }
+}
+
+/// Whether text was plainly not typed as a query: it has several lines, is a paragraph or a command line, or begins
+/// with a minus, as items of lists and options do that somebody asks about (`-WhatIf of Set-Date`).
+fn is_pasted(text: &str, words: &[&str]) -> bool {
+    text.starts_with('-')
+        || text.trim().contains(['\n', '\r'])
         || words.len() > MOST_TYPED
-        || is_command(&words)
-        || has_dashes(&words)
+        || is_command(words)
+        || has_dashes(words)
 }
 
 /// Whether words are given to a shell: an option that can be nothing else, a sign of the shell's, a path, or the name
@@ -263,7 +276,7 @@ mod tests {
     #[test]
     fn odd_queries_are_words() {
         assert_eq!(parse("say \"hello").words, "say \"hello");
-        assert_eq!(parse("-only").words, "only");
+        assert_eq!(parse("-\"only this\"").words, "only this");
         assert_eq!(parse("\"\"").phrases, Vec::<String>::new());
         assert_eq!(parse("").words, "");
     }
@@ -272,7 +285,10 @@ mod tests {
     fn a_minus_before_a_word_excludes_it_in_any_script() {
         let all = [
             ("boat -paint", "paint"),
-            ("-paint boat", "paint"),
+            ("-\"paint\" boat", "paint"),
+            ("\"dry dock\" -paint", "paint"),
+            ("What does the mooring cost? -oven", "oven"),
+            ("What does the mooring cost -oven?", "oven"),
             ("boat -paint, oak", "paint"),
             ("(boat -paint)", "paint"),
             ("boat\u{a0}-paint", "paint"),
@@ -336,6 +352,11 @@ mod tests {
             "well - known",
             "a -b +c",
             "y = -log(x)",
+            "-only",
+            "-WhatIf of Set-Date",
+            "-milk -eggs",
+            "What is possible in many resource -limited settings?",
+            "what methods -dash exact or approximate -dash are available.",
             "a -> b -> c",
             "boat :-) -_- oak",
             "– paint −paint —paint",
@@ -372,7 +393,7 @@ mod tests {
             (marks.phrases, marks.excluded),
             (vec!["dry dock".into()], vec!["paint".into()])
         );
-        assert_eq!(QueryMarks::of("-only"), QueryMarks::default());
+        assert_eq!(QueryMarks::of("-\"only\""), QueryMarks::default());
     }
 
     proptest! {
