@@ -4,9 +4,12 @@
 //! of three words (Broder 1997, *On the resemblance and containment of documents*, w = 3) is 0.75 or more, and what
 //! differs is wording. Where a number differs, a negation, or one name stands in the place of another, both are shown:
 //! two bills from one template are no versions of each other, and of two offers the reader wants to see both prices.
+//! So are two of which one has a word of the question and the other has not: that word tells them apart.
+
+mod sketch;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::HashMap,
     path::{Path, PathBuf},
 };
 
@@ -14,106 +17,7 @@ use riddle_catalog::ChunkRecord;
 use riddle_retrieval::{Evidence, Fused};
 use riddle_types::ChunkId;
 
-/// Words of a run.
-const RUN: usize = 3;
-
-/// Least share of the runs of two passages that both have.
-const RESEMBLANCE: f32 = 0.75;
-
-/// Words that a passage has at least: a heading says nothing of its text.
-const FEWEST: usize = 12;
-
-/// Words that turn a sentence around, in the languages of the tests.
-const NEGATIONS: [&str; 22] = [
-    "not", "no", "never", "without", "none", "neither", "nor", "cannot", "nicht", "kein", "keine",
-    "keinen", "keiner", "keinem", "keines", "nie", "niemals", "ohne", "weder", "pas", "jamais",
-    "nunca",
-];
-
-/// What is compared of a passage.
-#[derive(Debug, PartialEq, Eq)]
-struct Sketch {
-    /// Hashes of its runs of words, each once, in order.
-    runs: Vec<u64>,
-    /// Words with digits, and how often.
-    numbers: BTreeMap<String, usize>,
-    negations: usize,
-    /// Words that are capitalized inside of a sentence.
-    names: BTreeSet<String>,
-}
-
-impl Sketch {
-    fn of(text: &str) -> Option<Sketch> {
-        let mut words: Vec<String> = Vec::new();
-        let (mut numbers, mut names) = (BTreeMap::new(), BTreeSet::new());
-        let mut begins = true;
-        for (start, word) in pieces(text) {
-            let lower = word.to_lowercase();
-            if word.contains(char::is_numeric) {
-                *numbers.entry(lower.clone()).or_insert(0) += 1;
-            } else if !begins && word.starts_with(char::is_uppercase) {
-                names.insert(lower.clone());
-            }
-            let behind = &text[start + word.len()..];
-            begins = behind.starts_with(['.', '!', '?', ':', '\n', '\r']);
-            words.push(lower);
-        }
-        if words.len() < FEWEST {
-            return None;
-        }
-        let negations = words
-            .iter()
-            .filter(|it| NEGATIONS.contains(&it.as_str()) || it.ends_with("n't"))
-            .count();
-        let mut runs: Vec<u64> = words.windows(RUN).map(hash).collect();
-        runs.sort_unstable();
-        runs.dedup();
-        Some(Sketch { runs, numbers, negations, names })
-    }
-
-    /// Whether the same numbers, negations and names are in both.
-    fn has_facts_of(&self, other: &Sketch) -> bool {
-        self.numbers == other.numbers
-            && self.negations == other.negations
-            && (self.names.is_subset(&other.names) || self.names.is_superset(&other.names))
-    }
-
-    /// Whether nearly the same runs of words are in both.
-    fn has_words_of(&self, other: &Sketch) -> bool {
-        let lengths =
-            (self.runs.len().min(other.runs.len()), self.runs.len().max(other.runs.len()));
-        // As much as they can share.
-        (lengths.0 as f32) >= RESEMBLANCE * lengths.1 as f32
-            && resemblance(&self.runs, &other.runs) >= RESEMBLANCE
-    }
-}
-
-/// The words of a text, with where they start. Letters of both sides of an apostrophe are one word.
-fn pieces(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    text.split(|it: char| !it.is_alphanumeric() && it != '\'' && it != '’')
-        .map(|it| it.trim_matches(['\'', '’']))
-        .filter(|it| !it.is_empty())
-        .map(|it| (it.as_ptr().addr() - text.as_ptr().addr(), it))
-}
-
-/// FNV-1a over the words of a run; collisions cost nothing but a little exactness.
-fn hash(run: &[String]) -> u64 {
-    let bytes = run.iter().flat_map(|it| it.bytes().chain([0]));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
-/// Share of the elements of two sorted lists that are in both.
-fn resemblance(a: &[u64], b: &[u64]) -> f32 {
-    let (mut at, mut shared) = (0, 0usize);
-    for it in a {
-        at += b[at..].partition_point(|other| other < it);
-        shared += usize::from(b.get(at) == Some(it));
-    }
-    let all = a.len() + b.len() - shared;
-    if all == 0 { 0.0 } else { shared as f32 / all as f32 }
-}
+use self::sketch::{Sketch, words_asked};
 
 /// A passage that is shown.
 struct Shown {
@@ -140,6 +44,7 @@ impl Shown {
 /// is its own, and so is what stands twice in one file. Versions are looked for among the first `limit`, and in one
 /// library.
 pub(super) fn fold(
+    query: &str,
     order: &mut Vec<Fused>,
     evidence: &mut Vec<Evidence>,
     records: &mut HashMap<ChunkId, ChunkRecord>,
@@ -147,6 +52,7 @@ pub(super) fn fold(
     limit: usize,
     is_away: &mut dyn FnMut(&Path) -> bool,
 ) {
+    let asked = words_asked(query);
     let mut first: HashMap<[u8; 32], usize> = HashMap::new();
     let mut shown: Vec<Shown> = Vec::with_capacity(order.len());
     for (fused, fact) in std::mem::take(order).into_iter().zip(std::mem::take(evidence)) {
@@ -159,7 +65,7 @@ pub(super) fn fold(
         }
         let Some(record) = records.get(&fused.chunk) else { continue };
         let looked_for = shown.len() < limit && record.path.is_absolute();
-        let sketch = looked_for.then(|| Sketch::of(&record.text)).flatten();
+        let sketch = looked_for.then(|| Sketch::of(&record.text, &asked)).flatten();
         let library = libraries.get(&fused.chunk);
         let version = sketch.as_ref().and_then(|sketch| {
             shown.iter().position(|it| {
@@ -295,13 +201,18 @@ mod tests {
     use riddle_catalog::FileId;
     use riddle_types::{FileKind, Location};
 
-    use super::*;
+    use super::{sketch::resemblance, *};
 
     const LEASE: &str = "The quay shed is let to the rowing club of Port Alder for ten years. The club repairs the \
         roof and keeps the slipway free of weed, and the town pays for the paint of the doors.";
 
     fn is_version(a: &str, b: &str) -> bool {
-        let sketch = |it| Sketch::of(it).expect("long enough");
+        is_version_of(a, b, "")
+    }
+
+    fn is_version_of(a: &str, b: &str, query: &str) -> bool {
+        let asked = words_asked(query);
+        let sketch = |it| Sketch::of(it, &asked).expect("long enough");
         let (a, b) = (sketch(a), sketch(b));
         let versions = |a: &Sketch, b: &Sketch| a.has_facts_of(b) && a.has_words_of(b);
         assert_eq!(versions(&a, &b), versions(&b, &a), "either way");
@@ -321,7 +232,23 @@ mod tests {
         assert!(!is_version(&priced, LEASE));
         let other = LEASE.split(' ').rev().collect::<Vec<_>>().join(" ");
         assert!(!is_version(LEASE, &other));
-        assert!(Sketch::of("The lease of the quay shed").is_none(), "too short to tell");
+        assert!(
+            Sketch::of("The lease of the quay shed", &words_asked("")).is_none(),
+            "too short to tell"
+        );
+    }
+
+    #[test]
+    fn a_word_of_the_question_tells_versions_apart() {
+        let other = LEASE.replace("slipway", "pontoon");
+        for (query, version) in [
+            ("who keeps the Slipways free?", false),
+            ("pontoon", false),
+            ("who repairs the roof?", true),
+            ("der Steg", true),
+        ] {
+            assert_eq!(is_version_of(LEASE, &other, query), version, "{query}");
+        }
     }
 
     #[test]
@@ -357,7 +284,7 @@ mod tests {
         let mut order: Vec<Fused> = found.iter().map(fused).collect();
         let mut evidence = vec![Evidence::default(); order.len()];
         let libraries = libraries.iter().map(|it| (ChunkId(it.0), it.1.to_owned())).collect();
-        fold(&mut order, &mut evidence, &mut records, &libraries, 9, &mut |it| {
+        fold("", &mut order, &mut evidence, &mut records, &libraries, 9, &mut |it| {
             it.starts_with("/away")
         });
         assert_eq!(order.len(), evidence.len());

@@ -275,7 +275,7 @@ pub(super) fn merge(
     } else if several {
         by_rank(&mut order, &mut evidence);
     }
-    fold(&mut order, &mut evidence, &mut records, &lists.libraries, limit, is_away);
+    fold(query, &mut order, &mut evidence, &mut records, &lists.libraries, limit, is_away);
     evidence.truncate(limit);
     lists.fused = order
         .into_iter()
