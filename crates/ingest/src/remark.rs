@@ -408,7 +408,7 @@ pub enum Remark {
         encoding: String,
     },
     /// The parser of its kind has died of it.
-    #[error("its own parser failed: read as plain text")]
+    #[error("its own parser failed: read as plain text, at most 256 KiB of it")]
     ReadAsText,
 
     /// The parser's program.

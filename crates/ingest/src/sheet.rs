@@ -3,7 +3,10 @@
 mod pictures;
 mod scattered;
 
-use std::io::{Cursor, Read, Seek};
+use std::{
+    collections::BTreeMap,
+    io::{Cursor, Read, Seek},
+};
 
 use calamine::{Data, DataRef, Reader, Sheet, SheetType, SheetVisible, Xls, Xlsb, Xlsx};
 use riddle_types::{Block, BlockKind, Document, Location};
@@ -321,24 +324,25 @@ fn said_delimiter(text: &str) -> Option<(u8, &str)> {
     key.eq_ignore_ascii_case("sep=").then_some((mark, rest))
 }
 
-/// The mark that cuts the first lines into the same number of values, more than one; of several the one that makes the
-/// most.
+/// The mark that cuts most of the first lines into the same number of values, more than one; of several the one that
+/// makes the most. Not all lines: banks write the account and the days above the names of the columns.
 fn delimiter(text: &str) -> u8 {
     let start: Vec<&str> = text.lines().filter(|it| !it.trim().is_empty()).take(20).collect();
-    let fields = |mark: u8| {
-        let count = |line: &&str| {
-            let mut quoted = false;
-            line.bytes()
-                .filter(|&it| {
-                    quoted ^= it == b'"';
-                    it == mark && !quoted
-                })
-                .count()
+    let marks_in = |line: &str, mark: u8| {
+        let mut quoted = false;
+        let is_mark = |&it: &u8| {
+            quoted ^= it == b'"';
+            it == mark && !quoted
         };
-        let counts: Vec<usize> = start.iter().map(count).collect();
-        let first = counts.first().copied().unwrap_or(0);
-        let same = counts.iter().filter(|&&it| it == first).count();
-        (first > 0, same, first)
+        line.as_bytes().iter().copied().filter(is_mark).count()
+    };
+    let fields = |mark: u8| {
+        let mut lines: BTreeMap<usize, usize> = BTreeMap::new();
+        for line in &start {
+            *lines.entry(marks_in(line, mark)).or_default() += 1;
+        }
+        lines.remove(&0);
+        lines.into_iter().map(|(marks, lines)| (lines, marks)).max().unwrap_or_default()
     };
     [b',', b';', b'\t', b'|']
         .into_iter()
@@ -371,6 +375,21 @@ mod tests {
         }
         assert_eq!(csv("just one line").blocks[0].text, "just one line");
         assert!(csv("").blocks.is_empty());
+    }
+
+    #[test]
+    fn lines_above_the_names_of_columns_hide_no_mark() {
+        let rows = "Date;Item;Paid\n2026-03-04;Flour, rye;3,50\n2026-03-05;Salt;1,20\n";
+        for above in ["Account of the bakery\n\n", "Account, of the bakery\nMarch, 2026\n\n"] {
+            let document = csv(&format!("{above}{rows}"));
+            let text: Vec<String> =
+                document.blocks.iter().map(|it| format!("{} / {}", it.header, it.text)).collect();
+            assert!(text.concat().contains("Date | Item | Paid"), "{text:?}");
+            assert!(text.concat().contains("Flour, rye | 3"), "{text:?}");
+        }
+        assert_eq!(delimiter(rows), b';');
+        assert_eq!(delimiter("a,b\n\"x;y;z\",2\n"), b',');
+        assert_eq!(delimiter(""), b',');
     }
 
     #[test]

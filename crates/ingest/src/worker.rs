@@ -79,7 +79,7 @@ pub(crate) fn parse(request: &Request, bytes: Vec<u8>) -> Reply {
     let outcome = match (request.second, request.kind) {
         (true, FileKind::Pdf) => pdf::second(&bytes, &mut shares),
         // Words of a file whose own parser has failed.
-        (true, _) => written(parse_text(&request.name, FileKind::Text, &bytes)),
+        (true, _) => written(parse_text(&request.name, FileKind::Text, beginning(&bytes))),
         (false, kind) => read(&request.name, kind, bytes, &mut shares),
     };
     let outcome = finished(request, outcome, &shares.pictures);
@@ -138,6 +138,18 @@ pub(crate) fn read(
     }
 }
 
+/// What of a file is read whose own parser has failed: behind the words that a person wrote there may be a million
+/// headers of parts, or pictures in letters, which would be more passages than all other files have.
+fn beginning(bytes: &[u8]) -> &[u8] {
+    const MOST: usize = 256 << 10;
+    if bytes.len() <= MOST {
+        return bytes;
+    }
+    // No word, and so no letter, is cut.
+    let line = bytes[..MOST].iter().rposition(|it| *it == b'\n');
+    &bytes[..line.map_or(MOST, |it| it + 1)]
+}
+
 fn parse_text(name: &str, kind: FileKind, bytes: &[u8]) -> ParseOutcome {
     let (text, warning) = decode(bytes);
     let mut document = match kind {
@@ -189,4 +201,19 @@ fn sample(document: &Document) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_no_parser_reads_the_beginning_is_kept_in_whole_lines() {
+        assert_eq!(beginning(b"Dear Mira"), b"Dear Mira");
+        let lines = "Dear Mira,\n".repeat(40_000);
+        let kept = beginning(lines.as_bytes());
+        assert!(kept.len() <= 256 << 10 && kept.len() > 255 << 10, "{}", kept.len());
+        assert!(kept.ends_with(b",\n") && lines.as_bytes().starts_with(kept));
+        assert_eq!(beginning("é".repeat(200_000).as_bytes()).len(), 256 << 10);
+    }
 }

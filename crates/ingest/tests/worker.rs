@@ -25,12 +25,13 @@ fn main() -> ExitCode {
         Some(role) if role.starts_with("hostile-") => return hostile(role),
         _ => {}
     }
-    let tests: [(&str, fn()); 8] = [
+    let tests: [(&str, fn()); 9] = [
         ("good_files_are_parsed", good_files_are_parsed),
         (
             "bad_files_get_a_reason_and_the_next_one_is_parsed",
             bad_files_get_a_reason_and_the_next_one_is_parsed,
         ),
+        ("of_a_hostile_mail_the_beginning_is_read", of_a_hostile_mail_the_beginning_is_read),
         ("noise_is_not_read_as_letters", noise_is_not_read_as_letters),
         ("a_deeply_nested_file_costs_itself", a_deeply_nested_file_costs_itself),
         ("a_database_is_read_within_the_limits", a_database_is_read_within_the_limits),
@@ -133,6 +134,25 @@ fn bad_files_get_a_reason_and_the_next_one_is_parsed() {
             other => panic!("{name}: {other:?}"),
         }
         assert_eq!(text_of(parse(&pool, "b.txt", b"still here")), "still here");
+    }
+}
+
+/// A mail with more parts than a parser takes is no library of headers.
+fn of_a_hostile_mail_the_beginning_is_read() {
+    let pool = pool_of("parse-worker", Limits::default());
+    let part = "--b\r\nContent-Disposition: attachment; filename=a.txt\r\n\r\nx\r\n";
+    let mail = format!(
+        "From: mira@example.org\r\nSubject: Slipway\r\nMIME-Version: 1.0\r\n\
+         Content-Type: multipart/mixed; boundary=b\r\n\r\n{}--b--\r\n",
+        part.repeat(300_000)
+    );
+    match parse(&pool, "many.eml", mail.as_bytes()) {
+        ParseOutcome::Parsed(document) => {
+            let letters: usize = document.blocks.iter().map(|it| it.text.len()).sum();
+            assert!(letters <= 300 << 10, "{letters}");
+            assert!(document.blocks.iter().any(|it| it.text.contains("Slipway")));
+        }
+        other => assert!(matches!(other, ParseOutcome::Failed(_)), "{other:?}"),
     }
 }
 

@@ -119,7 +119,7 @@ export const MESSAGES = [
   "it was killed, perhaps for lack of memory",
   "its bytes are in the cloud",
   "its fonts do not say which letters they draw: to be read as a scan",
-  "its own parser failed: read as plain text",
+  "its own parser failed: read as plain text, at most 256 KiB of it",
   "its vocabulary has a piece with the id {1}: no model has that many",
   "its vocabulary needs more than {1} nodes: no vocabulary in use needs half of them",
   "larger than the limit of {1}",

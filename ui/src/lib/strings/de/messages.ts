@@ -83,7 +83,8 @@ export const messages: Record<Message, string> = {
   "it was killed, perhaps for lack of memory": "es wurde beendet, vielleicht aus Mangel an Speicher",
   "its fonts do not say which letters they draw: to be read as a scan":
     "seine Schriften sagen nicht, welche Buchstaben sie zeichnen: wie ein Scan zu lesen",
-  "its own parser failed: read as plain text": "sein eigener Parser ist gescheitert: als reiner Text gelesen",
+  "its own parser failed: read as plain text, at most 256 KiB of it":
+    "sein eigener Parser ist gescheitert: als reiner Text gelesen, höchstens 256 KiB davon",
   "its vocabulary has a piece with the id {1}: no model has that many":
     "das Vokabular hat ein Stück mit der Nummer {1}: so viele hat kein Modell",
   "its vocabulary needs more than {1} nodes: no vocabulary in use needs half of them":
