@@ -28,9 +28,20 @@ const IMAGE: &[&str] =
 /// Names of databases in which browsers keep the pages that were visited: of Firefox, and of Chrome and its kin.
 const HISTORIES: [&str; 2] = ["places.sqlite", "History"];
 
+/// What a file begins with in which Outlook keeps mails (MS-PST 2.2.2.6).
+pub(crate) const OUTLOOK_STORE: &[u8] = b"!BDN";
+
 /// Whether a file has a name under which browsers keep the pages that were visited. What is in it decides.
 pub fn may_be_history(path: &Path) -> bool {
     path.file_name().is_some_and(|name| HISTORIES.iter().any(|it| name == *it))
+}
+
+/// Whether a file is one in which Outlook keeps mails (PST, OST), by its name or by how it begins; what is left of one
+/// is no text, however little it is.
+pub(crate) fn is_outlook_store(name: &str, head: &[u8]) -> bool {
+    let ending = name.rsplit_once('.').map_or("", |it| it.1);
+    let named = ["pst", "ost"].iter().any(|it| ending.eq_ignore_ascii_case(it));
+    named || head.starts_with(OUTLOOK_STORE)
 }
 
 /// The kind of a file, from its name and the first bytes of its content (which may be empty).
@@ -105,7 +116,7 @@ fn sniff(head: &[u8]) -> FileKind {
     if start.starts_with(b"#!") {
         return FileKind::Code;
     }
-    if begins_as_mail(head) {
+    if begins_as_mail(head) || head.starts_with(OUTLOOK_STORE) {
         return FileKind::Mail;
     }
     if head.is_empty() || is_binary(head) { FileKind::Other } else { FileKind::Text }
@@ -177,6 +188,7 @@ mod tests {
         assert_eq!(kind("cur/1700.M1.host:2,S", b"From: a\nTo: b\nDate: c\n\nhi"), FileKind::Mail);
         assert_eq!(kind("noname", b"%PDF-1.7"), FileKind::Pdf);
         assert_eq!(kind("noname", b"\n <!DOCTYPE HTML>"), FileKind::Html);
+        assert_eq!(kind("backup", b"!BDN\x12\0\0\0SM"), FileKind::Mail);
         assert_eq!(kind("noname", b"just words"), FileKind::Text);
         assert_eq!(kind("noname", b"\x7fELF\0\0"), FileKind::Other);
         assert_eq!(kind("fake.txt", b"\x7fELF\0\0"), FileKind::Other);

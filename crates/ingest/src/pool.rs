@@ -16,6 +16,7 @@ use std::{
 use riddle_types::FileKind;
 
 use crate::{
+    kind::is_outlook_store,
     outcome::{ParseOutcome, SeenLine},
     protocol::{Reply, Request, VERSION, read_json, write_json, write_part},
     remark::Remark,
@@ -60,6 +61,13 @@ const LARGE_CHILD_BYTES: u64 = 256 << 20;
 
 /// Formats that still hold readable words when their own parser fails.
 const READABLE_AS_TEXT: [FileKind; 2] = [FileKind::Html, FileKind::Mail];
+
+/// Whether what is left of a file may hold readable words. The first bytes of Outlook's files are few odd letters, and
+/// what follows is hidden or of two bytes each.
+fn is_readable_as_text(path: &Path, kind: FileKind, bytes: &[u8]) -> bool {
+    let name = path.file_name().map_or_else(Default::default, |it| it.to_string_lossy());
+    READABLE_AS_TEXT.contains(&kind) && !is_outlook_store(&name, bytes)
+}
 
 /// What a child has read.
 #[derive(Debug, Clone, PartialEq)]
@@ -134,7 +142,7 @@ impl ParserPool {
     /// [`parse`](Self::parse), and which pictures can be read.
     pub fn read(&self, path: &Path, kind: FileKind, bytes: &[u8]) -> Reading {
         let first = self.attempt(path, kind, bytes, false);
-        let again = READABLE_AS_TEXT.contains(&kind)
+        let again = is_readable_as_text(path, kind, bytes)
             || (kind == FileKind::Pdf && self.tools.pdfium.is_some());
         if again && matches!(first.outcome, ParseOutcome::Failed(_)) {
             let second = self.attempt(path, kind, bytes, true);

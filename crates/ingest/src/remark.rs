@@ -326,6 +326,14 @@ pub enum Remark {
     /// A file with larger pages, which no other program is meant to read.
     #[error("a copy that Outlook keeps for itself: the same mails are read from a PST file")]
     OutlookCopy,
+    /// Other bytes than its name says.
+    #[error("not an Outlook file, whatever its name says: rename it if it is something else")]
+    NotOutlook,
+    /// A file of Outlook's that is cut off or whose first bytes lie.
+    #[error(
+        "a damaged Outlook file: copy it again while Outlook is closed, or repair it with Outlook's Inbox Repair Tool"
+    )]
+    OutlookDamaged,
     /// Something about one of several mails.
     #[error("message {number}: {why}")]
     Message {

@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         ),
         ("of_a_hostile_mail_the_beginning_is_read", of_a_hostile_mail_the_beginning_is_read),
         ("noise_is_not_read_as_letters", noise_is_not_read_as_letters),
+        ("what_is_left_of_outlooks_files_is_no_text", what_is_left_of_outlooks_files_is_no_text),
         ("a_deeply_nested_file_costs_itself", a_deeply_nested_file_costs_itself),
         ("a_database_is_read_within_the_limits", a_database_is_read_within_the_limits),
         ("hostile_children_are_survived", hostile_children_are_survived),
@@ -183,6 +184,26 @@ fn noise_is_not_read_as_letters() {
     let letter = b"Subject: The keel\r\n\r\nOak\0 it is, the yard says so.\r\n";
     assert!(text_of(parse(&pool, "a.eml", letter)).contains("the yard says so"));
     assert_eq!(text_of(parse(&pool, "a.txt", b"Oak\x01 it is\x02")), "Oak\u{1} it is\u{2}");
+}
+
+/// However little it is: a few odd letters are none too many for a text.
+fn what_is_left_of_outlooks_files_is_no_text() {
+    let pool = pool_of("parse-worker", Limits::default());
+    let text = b"hello world\n".repeat(50);
+    for (name, bytes, word) in [
+        ("a.pst", b"".as_slice(), "copy it again"),
+        ("a.pst", b"!BD", "copy it again"),
+        ("a.PST", b"!BDN", "copy it again"),
+        ("a.ost", b"!BDN\0\0\0\0SM\x17\0", "copy it again"),
+        ("backup", b"!BDN", "copy it again"),
+        ("backup.eml", b"!BDN\0\0\0\0SM\x17\0", "copy it again"),
+        ("a.pst", b"abc", "rename it"),
+        ("a.ost", text.as_slice(), "rename it"),
+    ] {
+        let outcome = parse(&pool, name, bytes);
+        let told = matches!(&outcome, ParseOutcome::Failed(why) if why.contains(word));
+        assert!(told, "{name}: {outcome:?}");
+    }
 }
 
 fn a_deeply_nested_file_costs_itself() {

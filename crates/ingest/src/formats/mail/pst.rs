@@ -70,10 +70,13 @@ const RICH: u16 = 0x1009;
 const DATA: u16 = 0x3701;
 const NAMES: [u16; 3] = [0x3707, 0x3704, NAME];
 const MEDIA: u16 = 0x370E;
+const FLAGS: u16 = 0x7FFD;
 
 pub(super) fn parse(bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
     let store = match Store::open(bytes) {
         Ok(store) => store,
+        // Of the file itself somebody can have another copy.
+        Err(Remark::Damaged) => return ParseOutcome::Failed(Remark::OutlookDamaged.into()),
         Err(why) => return ParseOutcome::Failed(why.into()),
     };
     let (folders, names) = (folders(&store), Names::of(&store));

@@ -11,6 +11,8 @@ export const messages: Record<Message, string> = {
   "ONNX Runtime was not found ({1})": "ONNX Runtime wurde nicht gefunden ({1})",
   "a copy that Outlook keeps for itself: the same mails are read from a PST file":
     "eine Kopie, die Outlook für sich behält: dieselben Mails werden aus einer PST-Datei gelesen",
+  "a damaged Outlook file: copy it again while Outlook is closed, or repair it with Outlook's Inbox Repair Tool":
+    "eine beschädigte Outlook-Datei: kopieren Sie sie noch einmal, während Outlook geschlossen ist, oder reparieren Sie sie mit Outlooks Tool zum Reparieren des Posteingangs",
   "a home is encrypted by a passphrase or a keyring":
     "eine Bibliothek wird mit einer Passphrase oder einem Schlüsselbund verschlüsselt",
   "a long table: rows beyond the first {1} passages are found by words alone":
@@ -120,6 +122,8 @@ export const messages: Record<Message, string> = {
   "not a tape archive": "kein Tar-Archiv",
   "not a web archive": "kein Webarchiv",
   "not all of it is read: {1}": "nicht alles davon ist gelesen: {1}",
+  "not an Outlook file, whatever its name says: rename it if it is something else":
+    "keine Outlook-Datei, was auch immer ihr Name sagt: benennen Sie sie um, wenn sie etwas anderes ist",
   "not bookmarks: {1}": "keine Lesezeichen: {1}",
   "not the history of a browser that is known": "keine Chronik eines bekannten Browsers",
   "nothing is indexed in {1}": "in {1} ist nichts indiziert",

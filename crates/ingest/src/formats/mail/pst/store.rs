@@ -12,7 +12,7 @@ use std::{
 use flate2::read::ZlibDecoder;
 
 use super::crypt::Crypt;
-use crate::remark::Remark;
+use crate::{kind::OUTLOOK_STORE, remark::Remark};
 
 /// Bytes of a page of a tree: in a PST, and in Outlook's own copies of mailboxes since 2013.
 const PAGE: usize = 512;
@@ -67,6 +67,10 @@ impl<'a> Store<'a> {
         /// MS-PST does not know, they are read as libpff and XstReader do.
         const WIDE: u64 = 23;
         const LARGE_PAGES: u64 = 36;
+        // What is left of one may be shorter than the mark.
+        if !bytes.starts_with(OUTLOOK_STORE) && !OUTLOOK_STORE.starts_with(bytes) {
+            return Err(Remark::NotOutlook);
+        }
         if !is_store(bytes) {
             return Err(Remark::Damaged);
         }
@@ -260,7 +264,7 @@ impl<'a> Store<'a> {
 
 /// Whether a file begins as Outlook's do.
 pub(super) fn is_store(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"!BDN") && matches!(bytes.get(8..10), Some(b"SM" | b"SO"))
+    bytes.starts_with(OUTLOOK_STORE) && matches!(bytes.get(8..10), Some(b"SM" | b"SO"))
 }
 
 /// A number of up to eight bytes, the lowest first.

@@ -819,9 +819,11 @@ fn what_is_no_such_file_fails_with_a_reason() {
     let mut locked = whole.clone();
     locked[513] = 16;
     for (bytes, why) in [
-        (b"".as_slice(), Remark::Damaged),
-        (b"!BDN", Remark::Damaged),
-        (&whole[..600], Remark::Damaged),
+        (b"".as_slice(), Remark::OutlookDamaged),
+        (b"!BD", Remark::OutlookDamaged),
+        (b"!BDN", Remark::OutlookDamaged),
+        (&whole[..600], Remark::OutlookDamaged),
+        (b"hello world\nhello world\n", Remark::NotOutlook),
         (&copy, Remark::OutlookCopy),
         (&locked, Remark::Password),
     ] {
