@@ -236,11 +236,13 @@ fn one(
         if !shares.last() {
             break;
         }
-        let file = Properties::of(store, attached).ok().and_then(|it| file(store, &it, number));
-        match file {
+        let attached = Properties::of(store, attached).ok();
+        match attached.as_ref().and_then(|it| file(store, it, number)) {
             Some((name, bytes)) if bytes.len() as u64 <= shares.largest() => {
                 shares.part(&name, bytes, &mut document);
             }
+            // The series says it.
+            None if attached.is_some_and(|it| is_changed_day(&it)) => {}
             // It is too large, lies elsewhere, or is an object of another program.
             _ => shares.pass_over(),
         }
@@ -252,13 +254,22 @@ fn attached<'a>(mail: &'a Properties<'_>) -> impl Iterator<Item = &'a Node> {
     mail.below().values().filter(|it| it.id & 0x1F == ATTACHED).take(MOST_ATTACHED)
 }
 
+/// Whether what is attached is no file: a day on which a series is not as it is (MS-OXCMSG 2.2.2.23, `afException`).
+fn is_changed_day(attached: &Properties<'_>) -> bool {
+    const CHANGED_DAY: u64 = 2;
+    attached.number(FLAGS).is_some_and(|it| it & CHANGED_DAY != 0)
+}
+
 /// Name and bytes of what is attached; a mail is written down with what is attached to it.
 fn file(store: &Store<'_>, attached: &Properties<'_>, number: u32) -> Option<(String, Vec<u8>)> {
     let named = NAMES.iter().find_map(|it| attached.text(*it)).as_deref().and_then(line);
     if let Some(node) = attached.object(DATA) {
         let mail = Properties::of(store, node).ok()?;
-        // An object of another program has no subject and no sender.
-        mail.text(SUBJECT).or_else(|| mail.text(SENDER))?;
+        // An object of another program has no subject and no sender; a changed day has one where it was changed.
+        let is_mail = mail.text(SUBJECT).or_else(|| mail.text(SENDER)).is_some();
+        if !is_mail && (!is_changed_day(attached) || plain(text(&mail)).is_empty()) {
+            return None;
+        }
         let name =
             named.or_else(|| subject(&mail)).unwrap_or_else(|| format!("forwarded {number}"));
         return Some((format!("{}.eml", name.trim_end_matches(".eml")), whole(store, &mail)));

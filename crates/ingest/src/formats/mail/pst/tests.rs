@@ -541,6 +541,30 @@ fn days_of_a_series_that_were_deleted_or_changed_are_said() {
 }
 
 #[test]
+fn a_changed_day_of_a_series_is_no_file_without_text() {
+    let mut writer = Writer::new(Form::Wide);
+    writer.node(0x8082, 0x8022, &texts(&[(NAME, "Calendar")]), &[]);
+    let mut attach = |said: &[Property], flags: u32| {
+        let inner = writer.block(heap(said), false);
+        let around = writer.below(&[(0x24, inner, 0)]);
+        let properties = [(DATA, 0x0D, Value::Object(0x24)), (FLAGS, 3, Value::Short(flags))];
+        (writer.block(heap(&properties), false), around)
+    };
+    let moved = [time(0x0060, MONDAY)];
+    let notes = texts(&[(TEXT, "Bring the long rope.")]);
+    // A changed day of which the series says all, one with notes of its own, and an object of another program.
+    let all = [attach(&moved, 2), attach(&notes, 2 | 8), attach(&moved, 0)];
+    let below: Vec<(u32, u64, u64)> =
+        (0..).zip(all).map(|(it, (data, below))| (0x8025 + 0x20 * it, data, below)).collect();
+    let dock = texts(&[(0x001A, "IPM.Appointment"), (SUBJECT, "Dry dock")]);
+    writer.node(0x210044, 0x8082, &dock, &below);
+    let document = read(&writer.file(0));
+    let texts: Vec<&str> = document.blocks.iter().map(|it| it.text.as_str()).collect();
+    assert_eq!(texts, ["Calendar", "Dry dock", "forwarded 2.eml", "Bring the long rope."]);
+    assert_eq!(document.warnings, [Remark::FileWithoutText.to_string()]);
+}
+
+#[test]
 fn whole_days_of_a_series_are_days_and_times_of_no_zone_have_none() {
     const DAY: i64 = 24 * 3600;
     let monday = MONDAY - 10 * 3600;
