@@ -82,6 +82,9 @@ pub(super) fn series(
         "VJOURNAL" => "Journal entry",
         _ => "Event",
     });
+    let due = || moment("DUE").or_else(length);
+    // A task that says only when it is due repeats by that.
+    let first = begin.clone().or_else(|| moment("DUE"));
     let mut text = Vec::new();
     let mut say = |label: &str, what: Option<String>| {
         text.extend(what.filter(|it| !it.is_empty()).map(|it| format!("{label}: {it}")));
@@ -89,7 +92,7 @@ pub(super) fn series(
     match what {
         "VTODO" => {
             say("When", begin.as_ref().map(Moment::said));
-            say("Due", moment("DUE").or_else(length).map(|it| it.said()));
+            say("Due", due().map(|it| it.said()));
         }
         _ => say("When", begin.as_ref().map(|it| it.until(moment("DTEND").or_else(length)))),
     }
@@ -97,19 +100,20 @@ pub(super) fn series(
     say("Where", value("LOCATION").map(str::to_owned));
     say("Organizer", Some(all("ORGANIZER").join(", ")));
     say("With", Some(all("ATTENDEE").join(", ")));
+    say("Contact", Some(all("CONTACT").join(", ")));
     // A rule, or what a person says.
     let often = |it: &str| match it.contains('=') {
         true => it.to_ascii_lowercase().replace(';', ", "),
         false => it.to_owned(),
     };
     say("Repeats", value("RRULE").map(often));
-    let days = |name: &str| several(lines.iter().filter(|it| it.name == name), begin.as_ref());
+    let days = |name: &str| several(lines.iter().filter(|it| it.name == name), first.as_ref());
     say("Also on", days("RDATE"));
     say("Not on", days("EXDATE"));
     let instead = lines.iter().find(|it| it.name == "RECURRENCE-ID");
-    say("Instead of", instead.and_then(|it| instead_of(it, begin.as_ref())));
+    say("Instead of", instead.and_then(|it| instead_of(it, first.as_ref())));
     for one in changed.iter().take(MOST_DAYS) {
-        let (day, what) = one_of(one, begin.as_ref());
+        let (day, what) = one_of(one, first.as_ref());
         say(&format!("Instead of {day}"), Some(what));
     }
     let more = changed.len().saturating_sub(MOST_DAYS);
@@ -118,6 +122,7 @@ pub(super) fn series(
     say("About", Some(all("CATEGORIES").join(", ")));
     say("Link", value("URL").map(str::to_owned));
     say("Notes", value("DESCRIPTION").map(str::to_owned));
+    say("Comment", Some(all("COMMENT").join("\n")));
     let mut blocks = vec![Block::new(BlockKind::Heading(1), title.to_owned(), location.clone())];
     if !text.is_empty() {
         blocks.push(Block::new(BlockKind::Paragraph, text.join("\n"), location));
@@ -132,7 +137,10 @@ fn several<'a>(
 ) -> Option<String> {
     let each = lists.flat_map(|list| {
         // Calendars of before 1998 have other marks between them.
-        list.value.split([',', ';']).map(|it| Property { value: it.to_owned(), ..list.clone() })
+        let each = list.value.split([',', ';']);
+        // One may have an end or a length of its own.
+        let begins = each.map(|it| it.split_once('/').map_or(it, |it| it.0).to_owned());
+        begins.map(|value| Property { value, ..list.clone() })
     });
     let mut said: Vec<String> = Vec::new();
     let mut more = 0;
@@ -299,5 +307,39 @@ mod tests {
     fn a_task_with_a_length_is_due_at_its_end() {
         let task = "BEGIN:VTODO\nSUMMARY:x\nDTSTART:20260304T100000\nDURATION:P1DT1H\nEND:VTODO\n";
         assert_eq!(said(task), "When: 2026-03-04 10:00 (March)\nDue: 2026-03-05 11:00 (March)");
+    }
+
+    #[test]
+    fn days_of_a_task_that_repeats_are_said_as_those_of_an_event() {
+        let task = |of: &str| said(&format!("BEGIN:VTODO\nSUMMARY:x\n{of}END:VTODO\n"));
+        let rest = "RRULE:FREQ=MONTHLY;UNTIL=20260601T100000Z\n\
+            RDATE;TZID=Europe/Zurich:20260315T120000\nEXDATE;TZID=Europe/Zurich:20260401T120000\n";
+        let repeats = "Repeats: freq=monthly, until=20260601t100000z\n\
+            Also on: 2026-03-15 (March)\nNot on: 2026-04-01 (April)";
+        let at = "TZID=Europe/Zurich:20260301T120000\n";
+        let said = "2026-03-01 12:00 Europe/Zurich (March)";
+        assert_eq!(task(&format!("DTSTART;{at}{rest}")), format!("When: {said}\n{repeats}"));
+        // Most tasks have no beginning.
+        assert_eq!(task(&format!("DUE;{at}{rest}")), format!("Due: {said}\n{repeats}"));
+        let other = "RECURRENCE-ID;TZID=Europe/Zurich:20260501T120000\n";
+        assert_eq!(
+            task(&format!("DUE;TZID=Europe/Zurich:20260510T120000\n{other}")),
+            "Due: 2026-05-10 12:00 Europe/Zurich (May)\nInstead of: 2026-05-01 12:00 Europe/Zurich (May)"
+        );
+        // Another name on the same day.
+        assert_eq!(task(&format!("DUE;{at}RECURRENCE-ID;{at}")), format!("Due: {said}"));
+    }
+
+    #[test]
+    fn more_of_a_series_may_have_a_length() {
+        assert_eq!(
+            said(
+                "BEGIN:VEVENT\nSUMMARY:x\nDTSTART:20260304T100000Z\n\
+                 RDATE;VALUE=PERIOD:20260305T100000Z/PT3H,20260306T110000Z/20260306T120000Z\n\
+                 CONTACT:Cy\\, +44 174\nCOMMENT:rain or shine\nEND:VEVENT\n"
+            ),
+            "When: 2026-03-04 10:00 UTC (March)\nContact: Cy, +44 174\n\
+             Also on: 2026-03-05 (March), 2026-03-06 11:00 UTC (March)\nComment: rain or shine"
+        );
     }
 }
