@@ -162,7 +162,8 @@ fn is_box(bytes: &[u8]) -> bool {
     bytes.starts_with(b"From ")
 }
 
-/// The mails of a mailbox: each begins with a line `From `, after an empty one.
+/// The mails of a mailbox: each begins with a line `From `, after an empty one and before its headers. Not every program
+/// marks such a line in what somebody has written.
 fn mailbox(bytes: &[u8]) -> Vec<&[u8]> {
     if !is_box(bytes) {
         return vec![bytes];
@@ -172,7 +173,7 @@ fn mailbox(bytes: &[u8]) -> Vec<&[u8]> {
     while let Some(found) = find(&bytes[from..], b"\nFrom ") {
         let at = from + found;
         let empty = at == 0 || bytes[at - 1] == b'\n' || bytes[..at].ends_with(b"\n\r");
-        if empty {
+        if empty && headers_follow(&bytes[at + 1..]) {
             starts.push(at + 1);
         }
         from = at + 6;
@@ -183,6 +184,15 @@ fn mailbox(bytes: &[u8]) -> Vec<&[u8]> {
     mails
         .map(|it| it.iter().position(|it| *it == b'\n').map_or(&it[..0], |at| &it[at + 1..]))
         .collect()
+}
+
+/// Whether behind the first line stands a header: `Name: value`.
+fn headers_follow(bytes: &[u8]) -> bool {
+    let mut lines = bytes.split(|it| *it == b'\n').skip(1);
+    // One program marks lines of headers, too.
+    let line = lines.find(|it| !it.starts_with(b">From ")).unwrap_or_default();
+    let name = line.iter().position(|it| *it == b':').map_or(&line[..0], |at| &line[..at]);
+    !name.is_empty() && name.iter().all(u8::is_ascii_graphic)
 }
 
 fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
@@ -239,6 +249,18 @@ mod tests {
             "{seen:?}"
         );
         assert_eq!(place("Thanks (ben@example.org)").as_deref(), Some("message 2"));
+    }
+
+    #[test]
+    fn a_line_of_a_mail_that_begins_as_one_is_kept() {
+        let bytes = b"From a Mon\nFrom: Ann <ann@example.org>\nSubject: Walk\n\nWe meet.\n\n\
+            From here it is far.\n\nFrom 10:30 on: rain\n\nFrom b Tue\n>From a Mon\nSubject: Re: Walk\n\nYes.\n";
+        let seen = texts(bytes);
+        let place = |text: &str| seen.iter().find(|it| it.0.contains(text)).map(|it| &it.1[..9]);
+        for text in ["We meet.", "From here it is far.", "From 10:30 on: rain"] {
+            assert_eq!(place(text), Some("message 1"), "{seen:?}");
+        }
+        assert_eq!(place("Yes."), Some("message 2"), "{seen:?}");
     }
 
     #[test]
