@@ -37,17 +37,19 @@ pub(super) fn properties(bytes: &[u8]) -> Vec<Property> {
     let mut unfolded: Vec<(u32, String)> = Vec::new();
     for (line, number) in text.lines().zip(1..) {
         let line = line.trim_end_matches('\r');
+        // Quoted-printable lines of old address books end in `=`; what follows goes on as it is (RFC 2045 6.7).
+        if let Some((_, last)) = unfolded.last_mut()
+            && last.ends_with('=')
+            && last.len() < LONGEST
+            && is_quoted(last)
+        {
+            last.pop();
+            last.push_str(line);
+            continue;
+        }
         match (line.strip_prefix([' ', '\t']), unfolded.last_mut()) {
             (Some(more), Some((_, last))) if last.len() < LONGEST => last.push_str(more),
             (Some(_), Some(_)) => {}
-            // Quoted-printable lines of old address books end in `=` and go on at the margin.
-            (None, Some((_, last)))
-                if last.ends_with('=')
-                    && last.to_ascii_uppercase().contains("QUOTED-PRINTABLE") =>
-            {
-                last.pop();
-                last.push_str(line);
-            }
             _ => unfolded.push((number, line.to_owned())),
         }
     }
@@ -64,9 +66,13 @@ fn property(line: &str, number: u32) -> Option<Property> {
     let (head, value) = (&line[..colon.0], &line[colon.0 + 1..]);
     let (name, parameters) = head.split_once(';').unwrap_or((head, ""));
     let name = name.rsplit('.').next().unwrap_or(name).trim().to_ascii_uppercase();
-    let quoted = parameters.to_ascii_uppercase().contains("QUOTED-PRINTABLE");
-    let value = if quoted { unquoted(value) } else { unescaped(value) };
+    let value = if is_quoted(parameters) { unquoted(value) } else { unescaped(value) };
     Some(Property { name, parameters: parameters.to_owned(), value, line: number })
+}
+
+fn is_quoted(parameters: &str) -> bool {
+    let head = parameters.split_once(':').map_or(parameters, |it| it.0);
+    head.to_ascii_uppercase().contains("QUOTED-PRINTABLE")
 }
 
 fn unescaped(value: &str) -> String {
@@ -153,6 +159,14 @@ mod tests {
         assert_eq!(when_in("20260304", Some("Europe/Zurich")), "2026-03-04 (March)");
         assert_eq!(when("20260304"), "2026-03-04 (March)");
         assert_eq!(when("soon"), "soon");
+    }
+
+    #[test]
+    fn a_quoted_line_goes_on_with_a_space() {
+        let text =
+            b"SUMMARY;ENCODING=QUOTED-PRINTABLE:F=FChrung=\r\n am Abend=\r\ns\r\nNOTE:a=\r\n b\r\n";
+        let seen: Vec<String> = properties(text).into_iter().map(|it| it.value).collect();
+        assert_eq!(seen, ["F\u{fc}hrung am Abends", "a=b"]);
     }
 
     #[test]
