@@ -24,9 +24,14 @@ const KEPT: &[(&str, &str)] = &[
     ("ADR", "Address"),
     ("BDAY", "Birthday"),
     ("ANNIVERSARY", "Anniversary"),
+    ("RELATED", "Related"),
+    ("X-ABRELATEDNAMES", "Related"),
     ("X-SPOUSE", "Spouse"),
     ("X-MANAGER", "Manager"),
     ("X-ASSISTANT", "Assistant"),
+    ("EXPERTISE", "Knows"),
+    ("HOBBY", "Hobbies"),
+    ("INTEREST", "Interests"),
     ("URL", "Link"),
     ("CATEGORIES", "Groups"),
     ("NOTE", "Notes"),
@@ -76,7 +81,7 @@ pub(super) fn card(lines: &[Property], location: Location) -> Vec<Block> {
             .filter(|it| it.name == *property)
             .map(|it| {
                 let value = match *property {
-                    "BDAY" | "ANNIVERSARY" => when(&it.value.replace('-', "")),
+                    "BDAY" | "ANNIVERSARY" => celebrated(it),
                     // It has no parts.
                     "NOTE" => it.value.trim().to_owned(),
                     _ => parts(&it.value),
@@ -97,6 +102,19 @@ pub(super) fn card(lines: &[Property], location: Location) -> Vec<Block> {
     blocks
 }
 
+/// A day that is celebrated; the year may be unknown: `--0304`, or one that Apple marks.
+fn celebrated(property: &Property) -> String {
+    let digits = property.value.trim().replace('-', "");
+    let no_year = property.parameter("X-APPLE-OMIT-YEAR").filter(|it| digits.starts_with(it));
+    let unknown = property.value.trim().starts_with("--").then_some("");
+    let day = no_year.or(unknown).and_then(|it| digits.strip_prefix(it));
+    // Of a leap year, since nobody knows.
+    match day.map(|it| when(&format!("2000{it}"))) {
+        Some(said) if said.starts_with("2000-") => said["2000-".len()..].to_owned(),
+        _ => when(&digits),
+    }
+}
+
 /// A value of several parts: street, town, country.
 fn parts(value: &str) -> String {
     value.split(';').map(str::trim).filter(|it| !it.is_empty()).collect::<Vec<_>>().join(", ")
@@ -113,6 +131,20 @@ fn place(parameters: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn days_without_a_year_and_who_is_close_are_said() {
+        let text = b"BEGIN:VCARD\nVERSION:4.0\nFN:Ann\nBDAY:--0412\nBDAY:--04-13\nBDAY:--04\n\
+            BDAY;X-APPLE-OMIT-YEAR=1604:1604-05-01\nRELATED;TYPE=spouse;VALUE=text:Ben\n\
+            item1.X-ABRELATEDNAMES:Cy\nHOBBY;LEVEL=high:kites\nEND:VCARD\n";
+        let outcome = parse("x.vcf", text, &mut Shares::tried());
+        let ParseOutcome::Parsed(document) = outcome else { panic!("parses") };
+        assert_eq!(
+            document.blocks[1].text,
+            "Birthday: 04-12 (April); 04-13 (April); 04; 05-01 (May)\n\
+             Related: Ben\nRelated: Cy\nHobbies: kites"
+        );
+    }
 
     #[test]
     fn people_have_phones_and_addresses() {
