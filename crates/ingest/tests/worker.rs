@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         Some(role) if role.starts_with("hostile-") => return hostile(role),
         _ => {}
     }
-    let tests: [(&str, fn()); 9] = [
+    let tests: [(&str, fn()); 10] = [
         ("good_files_are_parsed", good_files_are_parsed),
         (
             "bad_files_get_a_reason_and_the_next_one_is_parsed",
