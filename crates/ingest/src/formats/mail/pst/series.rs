@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use super::store::number;
-use crate::formats::calendar::DAY;
+use crate::formats::calendar::{DAY, stamp};
 
 /// Most days of one series that are looked at: one for each day of ten years.
 const MOST: usize = 3660;
@@ -56,25 +56,11 @@ impl Series {
     /// Reads what `PidLidAppointmentRecur` holds; what is cut off or not as it should be ends it, and what was read
     /// before that counts.
     pub(super) fn of(bytes: &[u8]) -> Option<Series> {
-        /// What each part begins with, and the version from which on there is more of each that was changed.
-        const PATTERN: u64 = 0x3004;
+        /// What it begins with, and the version from which on there is more of each that was changed.
         const APPOINTMENT: u64 = 0x3006;
         const MARKS: u64 = 0x3009;
         let mut rest = Rest { bytes, at: 0 };
-        if rest.number(2)? != PATTERN {
-            return None;
-        }
-        rest.skip(4)?;
-        // Of a day, of a week or month, of the nth weekday of a month.
-        let specific = match rest.number(2)? {
-            0 => 0,
-            3 | 0xB => 8,
-            _ => 4,
-        };
-        rest.skip(2 + 3 * 4 + specific + 3 * 4)?;
-        let left_out = rest.days()?;
-        rest.days()?;
-        rest.skip(2 * 4)?;
+        let left_out = rest.pattern()?.left_out;
         if rest.number(4)? != APPOINTMENT {
             return None;
         }
@@ -99,6 +85,73 @@ impl Series {
         series.changed.retain(|it| it.says_something(series.length));
         Some(series)
     }
+}
+
+/// How a task repeats, which has no days that were changed (MS-OXOTASK 2.2.2.2.15).
+#[derive(Debug, PartialEq)]
+pub(super) struct Pattern {
+    /// As calendars write it: `FREQ=WEEKLY;BYDAY=MO`.
+    pub(super) rule: String,
+    /// Days without it, those that were changed among them.
+    left_out: Vec<i64>,
+    /// How many were changed.
+    changed: usize,
+}
+
+impl Pattern {
+    pub(super) fn of(bytes: &[u8]) -> Option<Pattern> {
+        Rest { bytes, at: 0 }.pattern()
+    }
+
+    /// Days that were deleted; none where one of them may be a changed one.
+    pub(super) fn deleted(&self) -> &[i64] {
+        if self.changed == 0 { &self.left_out } else { &[] }
+    }
+}
+
+/// Kinds of patterns: of a day, a week, a day of a month, the nth weekday of a month, and its end; the last three of
+/// another calendar, too.
+mod kind {
+    pub(super) const DAY: u64 = 0;
+    pub(super) const WEEK: u64 = 1;
+    pub(super) const MONTH: [u64; 2] = [2, 0xA];
+    pub(super) const NTH: [u64; 2] = [3, 0xB];
+    pub(super) const END: [u64; 2] = [4, 0xC];
+}
+
+/// A rule as calendars write it, of how often, the kind of the pattern, its period, and what is special to the kind.
+fn rule(often: u64, of: u64, period: u64, special: [u64; 2]) -> String {
+    const OFTEN: [&str; 4] = ["DAILY", "WEEKLY", "MONTHLY", "YEARLY"];
+    const WEEKDAYS: [&str; 7] = ["SU", "MO", "TU", "WE", "TH", "FR", "SA"];
+    /// Minutes, and months.
+    const DAY: u64 = 24 * 60;
+    const YEAR: u64 = 12;
+    let at = often.checked_sub(0x200A).map_or(OFTEN.len(), |it| it as usize);
+    // Every weekday is a pattern of weeks.
+    let (at, period) = match (at, of) {
+        (0, kind::WEEK) => (1, period),
+        (0, _) => (0, period / DAY),
+        (3, _) => (3, period / YEAR),
+        other => (other.0, period),
+    };
+    let mut parts: Vec<String> = OFTEN.get(at).map(|it| format!("FREQ={it}")).into_iter().collect();
+    if period > 1 {
+        parts.push(format!("INTERVAL={period}"));
+    }
+    let days = WEEKDAYS.iter().zip(0..).filter(|(_, bit)| special[0] >> bit & 1 == 1);
+    let days: Vec<&str> = days.map(|it| *it.0).collect();
+    let nth = if special[1] == 5 { "-1".to_owned() } else { special[1].to_string() };
+    match of {
+        kind::DAY => {}
+        kind::WEEK => parts.push(format!("BYDAY={}", days.join(","))),
+        it if kind::MONTH.contains(&it) => parts.push(format!("BYMONTHDAY={}", special[0])),
+        it if kind::END.contains(&it) => parts.push("BYMONTHDAY=-1".to_owned()),
+        _ => parts.push(match days.as_slice() {
+            [one] => format!("BYDAY={nth}{one}"),
+            _ => format!("BYDAY={};BYSETPOS={nth}", days.join(",")),
+        }),
+    }
+    parts.join(";")
 }
 
 impl Changed {
@@ -130,6 +183,46 @@ impl<'a> Rest<'a> {
 
     fn skip(&mut self, size: usize) -> Option<()> {
         self.take(size).map(|_| ())
+    }
+
+    /// How often, and the days without (2.2.1.44.1).
+    fn pattern(&mut self) -> Option<Pattern> {
+        const PATTERN: u64 = 0x3004;
+        /// How a series ends.
+        const ON_A_DAY: u64 = 0x2021;
+        const AFTER_SOME: u64 = 0x2022;
+        if self.number(2)? != PATTERN {
+            return None;
+        }
+        self.skip(2)?;
+        let (often, of) = (self.number(2)?, self.number(2)?);
+        self.skip(2 + 4)?;
+        let (period, slides) = (self.number(4)?, self.number(4)?);
+        let mut special = [0; 2];
+        let specials = match of {
+            kind::DAY => 0,
+            it if kind::NTH.contains(&it) => 2,
+            _ => 1,
+        };
+        for value in &mut special[..specials] {
+            *value = self.number(4)?;
+        }
+        let (ends, count) = (self.number(4)?, self.number(4)?);
+        self.skip(4)?;
+        let (left_out, changed) = (self.days()?, self.days()?.len());
+        self.skip(4)?;
+        let last = self.time()?;
+        let mut rule = rule(often, of, period, special);
+        match ends {
+            ON_A_DAY => rule.push_str(&format!(";UNTIL={}", &stamp(last)[..8])),
+            AFTER_SOME => rule.push_str(&format!(";COUNT={count}")),
+            _ => {}
+        }
+        // It begins again when somebody has done it, whenever that is.
+        if slides != 0 {
+            rule.push_str(";after each is done");
+        }
+        Some(Pattern { rule, left_out, changed })
     }
 
     /// A block that nobody knows: its size, and so many bytes.
@@ -214,7 +307,6 @@ impl<'a> Rest<'a> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::formats::calendar::stamp;
 
     fn bytes(hex: &str) -> Vec<u8> {
         let digits = hex.as_bytes().chunks(2);
@@ -252,6 +344,26 @@ pub(super) mod tests {
              01000000207EDC0C6074C40CDF80E95A0630000009300000E0010000FE01000001000080DC0C1E80DC0C0080DC0C\
              24023C000000010000000000000004000000000000000000000000000000",
         )
+    }
+
+    #[test]
+    fn patterns_are_rules_as_calendars_write_them() {
+        for (bytes, rule) in [
+            (deleted(), "FREQ=DAILY;INTERVAL=3;UNTIL=20110504"),
+            (moved(), "FREQ=WEEKLY;BYDAY=MO,TH,FR;COUNT=12"),
+            (reminded(), "FREQ=YEARLY;BYMONTHDAY=3"),
+        ] {
+            assert_eq!(Pattern::of(&bytes).map(|it| it.rule).as_deref(), Some(rule));
+            assert_eq!(Pattern::of(&bytes[..40]), None);
+        }
+        assert_eq!(Pattern::of(&deleted()).expect("a pattern").deleted().len(), 2);
+        // One of these was changed.
+        assert!(Pattern::of(&moved()).expect("a pattern").deleted().is_empty());
+        assert_eq!(rule(0x200A, 1, 1, [0b011_1110, 0]), "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR");
+        assert_eq!(rule(0x200C, 3, 2, [0b100, 5]), "FREQ=MONTHLY;INTERVAL=2;BYDAY=-1TU");
+        assert_eq!(rule(0x200C, 3, 1, [0b110, 1]), "FREQ=MONTHLY;BYDAY=MO,TU;BYSETPOS=1");
+        assert_eq!(rule(0x200C, 4, 1, [31, 0]), "FREQ=MONTHLY;BYMONTHDAY=-1");
+        assert_eq!(rule(9, 0, 0, [0, 0]), "");
     }
 
     /// Minutes since 1601 of seconds since 1970.

@@ -332,6 +332,8 @@ fn things(writer: &mut Writer) {
         (TASK, 0x8105),
         (TASK, 0x8101),
         (TASK, 0x8102),
+        (TASK, 0x8116),
+        (TASK, 0x8126),
     ];
     writer.names(&names);
     // The first number is that of the word.
@@ -403,6 +405,9 @@ fn things(writer: &mut Writer) {
         (of(TASK, 0x8101), 3, Value::Short(1)),
         (of(TASK, 0x8102), 5, Value::Bytes(0.4_f64.to_le_bytes().to_vec())),
     ]);
+    let days = [MONDAY + 28 * 24 * 3600 - 10 * 3600];
+    paint.push((of(TASK, 0x8116), 0x102, Value::Bytes(series::tests::written([0, 0], &days, &[]))));
+    paint.push((of(TASK, 0x8126), 0xB, Value::Short(1)));
     writer.node(0x210084, 0x8082, &paint, &[]);
     let mut asked = texts(&[
         (CLASS, "IPM.Schedule.Meeting.Request"),
@@ -454,7 +459,11 @@ fn people_appointments_and_tasks_are_read_as_such() {
                     "appointment 4"
                 ),
                 part("Buy paint", "task 5"),
-                part("Due: 2026-03-02 (March)\nStatus: in progress, 40 %", "task 5"),
+                part(
+                    "Due: 2026-03-02 (March)\nRepeats: freq=monthly, byday=1mo\n\
+                     Not on: 2026-03-30 (March)\nStatus: in progress, 40 %",
+                    "task 5"
+                ),
                 part("Dry dock", "message 6"),
                 part("To: Ben <ben@example.org>", "message 6, message, paragraph 2"),
                 part("Will you come?", "message 6, message, paragraph 3"),

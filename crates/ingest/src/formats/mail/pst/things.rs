@@ -9,7 +9,7 @@ use super::{
     line,
     names::{ADDRESS, APPOINTMENT, COMMON, JOURNAL, Names, TASK},
     properties::{Properties, TEXT as NARROW_TEXT, WIDE_TEXT},
-    series::{Series, Text},
+    series::{Pattern, Series, Text},
     store::number,
     subject,
     table::{COPY, HIDDEN, Person, TO},
@@ -389,6 +389,11 @@ impl Thing<'_> {
         entry.add("SUMMARY", "", subject(self.it));
         for (name, id) in [("DTSTART", 0x8104), ("DUE", 0x8105), ("COMPLETED", 0x810F)] {
             entry.add(name, "", self.time(TASK, id).map(day));
+        }
+        let pattern = self.it.bytes(own(0x8116)).filter(|_| self.it.holds(own(0x8126)));
+        if let Some(pattern) = pattern.and_then(|it| Pattern::of(&it)) {
+            entry.several("EXDATE", pattern.deleted().iter().map(|it| day(*it)));
+            entry.add("RRULE", "", Some(pattern.rule));
         }
         // Whose it is, where it is somebody else's.
         if self.it.number(own(0x8129)).is_some_and(|it| it != 0) {
