@@ -31,6 +31,9 @@ const HISTORIES: [&str; 2] = ["places.sqlite", "History"];
 /// What a file begins with in which Outlook keeps mails (MS-PST 2.2.2.6).
 pub(crate) const OUTLOOK_STORE: &[u8] = b"!BDN";
 
+/// What a mail and its files begin with as Outlook sends them to its own kind (MS-OXTNEF 2.1.3.1), whatever the name.
+pub(crate) const TNEF: &[u8] = &[0x78, 0x9F, 0x3E, 0x22];
+
 /// Whether a file has a name under which browsers keep the pages that were visited. What is in it decides.
 pub fn may_be_history(path: &Path) -> bool {
     path.file_name().is_some_and(|name| HISTORIES.iter().any(|it| name == *it))
@@ -49,6 +52,9 @@ pub fn kind_of(path: &Path, head: &[u8]) -> FileKind {
     // No other database: what a program keeps in one is nobody's text.
     if may_be_history(path) && head.starts_with(b"SQLite format 3\0") {
         return FileKind::History;
+    }
+    if head.starts_with(TNEF) {
+        return FileKind::Mail;
     }
     let extension = path.extension().and_then(|it| it.to_str()).unwrap_or("").to_ascii_lowercase();
     let named = match extension.as_str() {

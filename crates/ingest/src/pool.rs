@@ -16,7 +16,7 @@ use std::{
 use riddle_types::FileKind;
 
 use crate::{
-    kind::is_outlook_store,
+    kind::{TNEF, is_outlook_store},
     outcome::{ParseOutcome, SeenLine},
     protocol::{Reply, Request, VERSION, read_json, write_json, write_part},
     remark::Remark,
@@ -66,7 +66,7 @@ const READABLE_AS_TEXT: [FileKind; 2] = [FileKind::Html, FileKind::Mail];
 /// what follows is hidden or of two bytes each.
 fn is_readable_as_text(path: &Path, kind: FileKind, bytes: &[u8]) -> bool {
     let name = path.file_name().map_or_else(Default::default, |it| it.to_string_lossy());
-    READABLE_AS_TEXT.contains(&kind) && !is_outlook_store(&name, bytes)
+    READABLE_AS_TEXT.contains(&kind) && !is_outlook_store(&name, bytes) && !bytes.starts_with(TNEF)
 }
 
 /// What a child has read.

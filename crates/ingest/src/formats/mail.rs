@@ -3,12 +3,13 @@
 mod parts;
 mod pst;
 mod threads;
+mod tnef;
 
 use docling::{ArchiveLimits, EmailAttachments};
 use mail_parser::{Message, MessageParser, MimeHeaders as _, PartType};
 use riddle_types::{Document, FileKind};
 
-use self::threads::Threads;
+use self::{threads::Threads, tnef::Tnef};
 use super::{Shares, join, warn};
 use crate::{office, outcome::ParseOutcome, remark::Remark};
 
@@ -108,10 +109,48 @@ pub(super) fn store(_name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutc
     pst::parse(bytes, shares)
 }
 
+/// A mail and its files as Outlook sends them to its own kind (`winmail.dat`).
+pub(super) fn outlook_packed(_name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
+    let Some(mut read) = tnef::read(bytes) else {
+        return ParseOutcome::Failed(Remark::Damaged.into());
+    };
+    let mut document = Document { title: read.subject.take(), ..Document::default() };
+    packed(read, true, shares, &mut document);
+    shares.tell(&mut document);
+    ParseOutcome::Parsed(document)
+}
+
+/// What a mail has packed: its text where it is not said elsewhere, and its files.
+fn packed(mut read: Tnef, says: bool, shares: &mut Shares, document: &mut Document) {
+    if says && !shares.seeks() {
+        document.blocks.append(&mut read.text);
+    }
+    for ((name, bytes), number) in read.files.into_iter().zip(1..) {
+        if !shares.last() {
+            return;
+        }
+        let name = if name.is_empty() { format!("attachment {number}.bin") } else { name };
+        if bytes.len() as u64 > shares.largest() {
+            shares.pass_over();
+        } else {
+            shares.part(&name, bytes, document);
+        }
+    }
+    if !read.whole {
+        warn(document, Remark::RestDamaged.into());
+    }
+}
+
 fn attached(message: &Message<'_>, shares: &mut Shares, document: &mut Document) {
     for (part, number) in message.attachments().zip(1..) {
         if !shares.last() {
             return;
+        }
+        if let Some(read) = tnef::read(part.contents()) {
+            let text = message.body_text(0);
+            let says = text.is_none_or(|it| it.trim().is_empty());
+            packed(read, says, shares, document);
+            continue;
         }
         let named = part.attachment_name().map(str::to_owned);
         match &part.body {

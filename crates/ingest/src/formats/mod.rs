@@ -29,7 +29,7 @@ use riddle_types::{Block, BlockKind, Document, FileKind, Location};
 use self::pictures::Wanted;
 pub(crate) use self::pictures::{MOST_PICTURES, Pictures, See, flatten, place_of};
 use crate::{
-    kind::{begins_as_web_archive, is_outlook_store, kind_of},
+    kind::{TNEF, begins_as_web_archive, is_outlook_store, kind_of},
     office,
     outcome::ParseOutcome,
     protocol::Reply,
@@ -83,6 +83,7 @@ pub(crate) fn parse(
         FileKind::Html if begins_as_web_archive(bytes) => Some(web_archive::parse as Reader),
         // A mailbox or a mail in a folder of mails has no ending.
         FileKind::Mail if is_outlook_store(name, bytes) => Some(mail::store as Reader),
+        FileKind::Mail if bytes.starts_with(TNEF) => Some(mail::outlook_packed as Reader),
         FileKind::Mail if extension == "msg" => Some(mail::outlook as Reader),
         FileKind::Mail => Some(mail::parse as Reader),
         FileKind::History => Some(history::parse as Reader),

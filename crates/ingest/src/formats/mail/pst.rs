@@ -21,10 +21,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use mail_parser::DateTime;
 use riddle_types::{Block, BlockKind, Document, FileKind, Location};
 
+pub(super) use self::rich::unpacked;
 use self::{
     names::Names,
     properties::Properties,
-    rich::unpacked,
     store::{LARGEST_NODE, Node, Store, number},
     table::{COPY, Person, TO},
     things::{Kind, Thing},

@@ -12,7 +12,7 @@ const BEFORE: &[u8] = b"{\\rtf1\\ansi\\mac\\deff0\\deftab720{\\fonttbl;}{\\f0\\f
 const WINDOW: usize = 4096;
 
 /// The rich text, or what of it could be unpacked.
-pub(super) fn unpacked(bytes: &[u8]) -> Option<Vec<u8>> {
+pub(in super::super) fn unpacked(bytes: &[u8]) -> Option<Vec<u8>> {
     let (head, packed) = bytes.split_at_checked(16)?;
     match &head[8..12] {
         b"MELA" => return Some(packed.to_vec()),
