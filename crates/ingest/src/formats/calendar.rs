@@ -101,11 +101,6 @@ pub(super) fn series(
     say("Organizer", Some(all("ORGANIZER").join(", ")));
     say("With", Some(all("ATTENDEE").join(", ")));
     say("Contact", Some(all("CONTACT").join(", ")));
-    // A rule, or what a person says.
-    let often = |it: &str| match it.contains('=') {
-        true => it.to_ascii_lowercase().replace(';', ", "),
-        false => it.to_owned(),
-    };
     say("Repeats", value("RRULE").map(often));
     let days = |name: &str| several(lines.iter().filter(|it| it.name == name), first.as_ref());
     say("Also on", days("RDATE"));
@@ -128,6 +123,20 @@ pub(super) fn series(
         blocks.push(Block::new(BlockKind::Paragraph, text.join("\n"), location));
     }
     blocks
+}
+
+/// How often something repeats: a rule, its last day like other days, or what a person says.
+fn often(rule: &str) -> String {
+    if !rule.contains('=') {
+        return rule.to_owned();
+    }
+    let part = |part: &str| match part.split_once('=') {
+        Some((name, last)) if name.trim().eq_ignore_ascii_case("UNTIL") => {
+            format!("until={}", when(last.trim()))
+        }
+        _ => part.to_ascii_lowercase(),
+    };
+    rule.split(';').map(part).collect::<Vec<_>>().join(", ")
 }
 
 /// Moments of a series, in lists or one by one: by their days where they are at its time.
@@ -292,6 +301,17 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_says_its_last_day_as_other_days_are_said() {
+        assert_eq!(
+            often("FREQ=WEEKLY;UNTIL=20261231T225959Z;BYDAY=MO"),
+            "freq=weekly, until=2026-12-31 22:59 UTC (December), byday=mo"
+        );
+        assert_eq!(often("FREQ=DAILY;until=20261231"), "freq=daily, until=2026-12-31 (December)");
+        assert_eq!(often("FREQ=DAILY;UNTIL=;COUNT=3"), "freq=daily, until=, count=3");
+        assert_eq!(often("every Monday; or so"), "every Monday; or so");
+    }
+
+    #[test]
     fn days_end_with_the_last_one() {
         let event = |of: &str| said(&format!("BEGIN:VEVENT\nSUMMARY:x\n{of}END:VEVENT\n"));
         let days = "When: 2026-12-30 (December) to 2027-01-01 (January)";
@@ -314,7 +334,7 @@ mod tests {
         let task = |of: &str| said(&format!("BEGIN:VTODO\nSUMMARY:x\n{of}END:VTODO\n"));
         let rest = "RRULE:FREQ=MONTHLY;UNTIL=20260601T100000Z\n\
             RDATE;TZID=Europe/Zurich:20260315T120000\nEXDATE;TZID=Europe/Zurich:20260401T120000\n";
-        let repeats = "Repeats: freq=monthly, until=20260601t100000z\n\
+        let repeats = "Repeats: freq=monthly, until=2026-06-01 10:00 UTC (June)\n\
             Also on: 2026-03-15 (March)\nNot on: 2026-04-01 (April)";
         let at = "TZID=Europe/Zurich:20260301T120000\n";
         let said = "2026-03-01 12:00 Europe/Zurich (March)";

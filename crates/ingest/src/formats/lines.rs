@@ -1,5 +1,9 @@
 //! What calendars and address books are written in: properties on folded lines.
 
+use std::borrow::Cow;
+
+use encoding_rs::Encoding;
+
 use crate::text::decode;
 
 /// `NAME;PARAMETER=VALUE:TEXT`.
@@ -33,27 +37,58 @@ const LONGEST: usize = 64 << 10;
 
 /// All properties of a file, in order.
 pub(super) fn properties(bytes: &[u8]) -> Vec<Property> {
-    let (text, _) = decode(bytes);
-    let mut unfolded: Vec<(u32, String)> = Vec::new();
-    for (line, number) in text.lines().zip(1..) {
-        let line = line.trim_end_matches('\r');
-        // Quoted-printable lines of old address books end in `=`; what follows goes on as it is (RFC 2045 6.7).
-        if let Some((_, last)) = unfolded.last_mut()
-            && last.ends_with('=')
-            && last.len() < LONGEST
-            && is_quoted(last)
-        {
-            last.pop();
-            last.push_str(line);
-            continue;
+    // Its letters have two bytes each, none of which is a line's end by itself.
+    let wide = bytes.starts_with(b"\xFF\xFE") || bytes.starts_with(b"\xFE\xFF");
+    let bytes = if wide { Cow::Owned(decode(bytes).0.into_bytes()) } else { Cow::Borrowed(bytes) };
+    let (numbers, unfolded) = unfolded(&bytes);
+    let (text, _) = decode(&unfolded);
+    let lines = text.split('\n').zip(numbers);
+    lines.filter_map(|(line, number)| property(line, number)).collect()
+}
+
+/// The lines of a file, each in one piece, and on which line each begins. They are folded by bytes, not by letters: one
+/// may be cut in two (RFC 5545, 3.1), and is read when it is whole again.
+fn unfolded(bytes: &[u8]) -> (Vec<u32>, Vec<u8>) {
+    let (mut numbers, mut all) = (Vec::new(), Vec::<u8>::new());
+    let (mut begin, mut cut) = (0, false);
+    for (line, number) in bytes.split(|it| *it == b'\n').zip(1..) {
+        let mut line = line;
+        while let Some(rest) = line.strip_suffix(b"\r") {
+            line = rest;
         }
-        match (line.strip_prefix([' ', '\t']), unfolded.last_mut()) {
-            (Some(more), Some((_, last))) if last.len() < LONGEST => last.push_str(more),
-            (Some(_), Some(_)) => {}
-            _ => unfolded.push((number, line.to_owned())),
+        let last = &all[begin..];
+        if !numbers.is_empty() && goes_on(last) {
+            // Quoted-printable lines of old address books end in `=` and go on at the margin.
+            all.pop();
+            all.extend_from_slice(line);
+        } else if let Some(more) = line.strip_prefix(b" ").or_else(|| line.strip_prefix(b"\t"))
+            && !numbers.is_empty()
+        {
+            if last.len() < LONGEST {
+                all.extend_from_slice(more);
+            } else if !std::mem::replace(&mut cut, true) {
+                // No part of a letter stays.
+                while all.last().is_some_and(|it| !it.is_ascii()) {
+                    all.pop();
+                }
+            }
+        } else {
+            if !numbers.is_empty() {
+                all.push(b'\n');
+            }
+            (begin, cut) = (all.len(), false);
+            numbers.push(number);
+            all.extend_from_slice(line);
         }
     }
-    unfolded.iter().filter_map(|(number, line)| property(line, *number)).collect()
+    (numbers, all)
+}
+
+/// Whether a quoted-printable line says that the next one belongs to it.
+fn goes_on(line: &[u8]) -> bool {
+    const QUOTED: &[u8] = b"QUOTED-PRINTABLE";
+    let head = line.iter().position(|it| *it == b':').map_or(&line[..0], |at| &line[..at]);
+    line.ends_with(b"=") && head.windows(QUOTED.len()).any(|it| it.eq_ignore_ascii_case(QUOTED))
 }
 
 fn property(line: &str, number: u32) -> Option<Property> {
@@ -66,13 +101,22 @@ fn property(line: &str, number: u32) -> Option<Property> {
     let (head, value) = (&line[..colon.0], &line[colon.0 + 1..]);
     let (name, parameters) = head.split_once(';').unwrap_or((head, ""));
     let name = name.rsplit('.').next().unwrap_or(name).trim().to_ascii_uppercase();
-    let value = if is_quoted(parameters) { unquoted(value) } else { unescaped(value) };
-    Some(Property { name, parameters: parameters.to_owned(), value, line: number })
-}
-
-fn is_quoted(parameters: &str) -> bool {
-    let head = parameters.split_once(':').map_or(parameters, |it| it.0);
-    head.to_ascii_uppercase().contains("QUOTED-PRINTABLE")
+    let quoted = parameters.to_ascii_uppercase().contains("QUOTED-PRINTABLE");
+    let mut property =
+        Property { name, parameters: parameters.to_owned(), value: String::new(), line: number };
+    property.value = if quoted {
+        let bytes = unquoted(value);
+        // Few bytes say little of what they are written in; a card may say it.
+        let named = property.parameter("CHARSET");
+        match named.and_then(|it| Encoding::for_label(it.as_bytes())) {
+            Some(encoding) => encoding.decode(&bytes).0.into_owned(),
+            None => decode(&bytes).0,
+        }
+        .replace("\r\n", "\n")
+    } else {
+        unescaped(value)
+    };
+    Some(property)
 }
 
 fn unescaped(value: &str) -> String {
@@ -91,7 +135,7 @@ fn unescaped(value: &str) -> String {
     out
 }
 
-fn unquoted(value: &str) -> String {
+fn unquoted(value: &str) -> Vec<u8> {
     let bytes = value.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -108,7 +152,7 @@ fn unquoted(value: &str) -> String {
             }
         }
     }
-    decode(&out).0
+    out
 }
 
 /// A day and time of a calendar as people write them: `20260304T100000Z` is `2026-03-04 10:00 UTC (March)`.
@@ -162,11 +206,49 @@ mod tests {
     }
 
     #[test]
+    fn letters_that_a_fold_has_cut_in_two_are_whole() {
+        let values = |text: &[u8]| -> Vec<(String, u32)> {
+            properties(text).into_iter().map(|it| (it.value, it.line)).collect()
+        };
+        let text = "SUMMARY:Naßdock für Ömer\r\nLOCATION:Tübingen\r\n".as_bytes();
+        let seen = values(text);
+        assert_eq!(seen, [("Naßdock für Ömer".to_owned(), 1), ("Tübingen".to_owned(), 2)]);
+        for at in 9..27 {
+            let folded = [&text[..at], b"\r\n ", &text[at..]].concat();
+            assert_eq!(values(&folded), [(seen[0].0.clone(), 1), (seen[1].0.clone(), 3)]);
+        }
+        // With the mark of its order, and in letters of two bytes.
+        assert_eq!(values(&[b"\xEF\xBB\xBF", text].concat())[0], seen[0]);
+        let wide: Vec<u8> =
+            "\u{FEFF}SUMMARY:Na\n ß\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert_eq!(values(&wide), [("Naß".to_owned(), 1)]);
+        // What is too long is cut between two letters, and what follows is read.
+        let long = format!("NOTE:{}\nFN:Ömer\n", "\n ßß".repeat(LONGEST));
+        let long = [b"NOTE:x".as_slice(), &long.as_bytes()[5..]].concat();
+        assert_eq!(values(&long)[1].0, "Ömer");
+    }
+
+    #[test]
     fn a_quoted_line_goes_on_with_a_space() {
         let text =
             b"SUMMARY;ENCODING=QUOTED-PRINTABLE:F=FChrung=\r\n am Abend=\r\ns\r\nNOTE:a=\r\n b\r\n";
         let seen: Vec<String> = properties(text).into_iter().map(|it| it.value).collect();
         assert_eq!(seen, ["F\u{fc}hrung am Abends", "a=b"]);
+    }
+
+    #[test]
+    fn quoted_values_go_on_at_the_margin_and_are_in_their_encoding() {
+        let values = |text: &[u8]| -> Vec<String> {
+            properties(text).into_iter().map(|it| it.value).collect()
+        };
+        let text =
+            b"NOTE;ENCODING=QUOTED-PRINTABLE;CHARSET=UTF-8:M=C3=BC=\r\nller=0D=0Aand=\r\n  bad=20=\r\n\
+            sons\r\nFN:QUOTED-PRINTABLE=\r\nN:x\r\n";
+        assert_eq!(values(text), ["M\u{fc}ller\nand  bad sons", "QUOTED-PRINTABLE=", "x"]);
+        let text = b"FN;CHARSET=windows-1251;ENCODING=QUOTED-PRINTABLE:=C0=ED=ED=E0\r\n";
+        assert_eq!(values(text), ["\u{410}\u{43d}\u{43d}\u{430}"]);
+        let text = b"FN;CHARSET=nonsense;ENCODING=QUOTED-PRINTABLE:=C3=BC\r\n";
+        assert_eq!(values(text), ["\u{fc}"]);
     }
 
     #[test]
