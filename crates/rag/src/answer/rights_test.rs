@@ -24,11 +24,8 @@ use super::{
 };
 use crate::{
     contract::{AskRequest, Audience, RerankChoice, Reuse, ReuseGrade, SearchRequest},
-    home::{
-        Config, Records,
-        settings::{MARKS, READ_WITH},
-    },
-    index::{InputDocument, Library},
+    home::{Config, Records, settings::READ_WITH},
+    index::{InputDocument, Library, marks},
     search::Assistant,
 };
 
@@ -160,7 +157,7 @@ impl Home {
             catalog.commit_files(&[outcome], None).expect("committed");
         }
         // They were read by readers of today, who would find no parser here.
-        let read_with = MARKS.join(" ");
+        let read_with = marks().collect::<Vec<_>>().join(" ");
         catalog.set_setting(READ_WITH, Some(&read_with)).expect("kept");
         drop(catalog);
         // The indexes follow; and what comes from memory is nobody's but the person's.

@@ -173,18 +173,6 @@ pub(crate) const READ_WITH: &str = "read_with";
 /// Stands among them where pictures in documents, archives and mails were looked for: earlier versions did not.
 pub(crate) const PICTURES_IN_FILES: &str = "pictures-in-files";
 
-/// The same for readers that have changed: what they read is read once more.
-pub(crate) const READERS: &str = "readers-2";
-
-/// The same, later.
-pub(crate) const NEWER_READERS: &str = "readers-3";
-
-/// The same, later still.
-pub(crate) const LATEST_READERS: &str = "readers-4";
-
-/// All of these marks.
-pub(crate) const MARKS: [&str; 4] = [PICTURES_IN_FILES, READERS, NEWER_READERS, LATEST_READERS];
-
 /// Setting: name or directory of the embedder that the newest vectors were made with.
 pub(crate) const EMBEDDED_WITH: &str = "embedded_with";
 

@@ -4,17 +4,31 @@
 use riddle_catalog::FileRecord;
 use riddle_types::{FileKind, FileState};
 
-use crate::home::settings::{LATEST_READERS, NEWER_READERS, PICTURES_IN_FILES, READERS};
+use crate::home::settings::PICTURES_IN_FILES;
+
+/// Whether more is found in a file since a change.
+type FindsMore = fn(&FileRecord) -> bool;
+
+/// Changes of the readers, by their marks.
+const READERS: [(&str, FindsMore); 4] = [
+    ("readers-2", reads_by_definition),
+    ("readers-3", reads_pages_and_pictures),
+    ("readers-4", reads_people_and_days),
+    ("readers-5", reads_folded_lines),
+];
+
+/// All marks: what a home has that was read by this version.
+pub(crate) fn marks() -> impl Iterator<Item = &'static str> {
+    std::iter::once(PICTURES_IN_FILES).chain(READERS.iter().map(|it| it.0))
+}
 
 /// What is new since the files of a home were read.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Anew {
     /// Something that reads files has been installed.
     tool: bool,
     pictures: bool,
-    readers: bool,
-    newer: bool,
-    latest: bool,
+    readers: Vec<FindsMore>,
 }
 
 impl Anew {
@@ -23,15 +37,13 @@ impl Anew {
         Anew {
             tool: tools.iter().any(|it| is_new(it)),
             pictures: is_new(PICTURES_IN_FILES),
-            readers: is_new(READERS),
-            newer: is_new(NEWER_READERS),
-            latest: is_new(LATEST_READERS),
+            readers: READERS.iter().filter(|it| is_new(it.0)).map(|it| it.1).collect(),
         }
     }
 
     /// The states whose files are asked about; none: nothing is new.
-    pub(super) fn states(self) -> &'static [FileState] {
-        if self.tool || self.pictures || self.readers || self.newer || self.latest {
+    pub(super) fn states(&self) -> &'static [FileState] {
+        if self.tool || self.pictures || !self.readers.is_empty() {
             &[FileState::NoText, FileState::Failed, FileState::Indexed, FileState::Unsupported]
         } else {
             &[]
@@ -39,7 +51,7 @@ impl Anew {
     }
 
     /// Whether more may be found in a file.
-    pub(super) fn finds_more(self, file: &FileRecord) -> bool {
+    pub(super) fn finds_more(&self, file: &FileRecord) -> bool {
         let holds_files = matches!(file.kind, FileKind::Archive | FileKind::Mail);
         let may_hold_pictures =
             holds_files || matches!(file.kind, FileKind::Document | FileKind::Presentation);
@@ -55,15 +67,12 @@ impl Anew {
                     || (self.pictures && may_hold_pictures)
             }
         };
-        before
-            || (self.readers && reads_otherwise(file))
-            || (self.newer && reads_more(file))
-            || (self.latest && reads_best(file))
+        before || self.readers.iter().any(|it| it(file))
     }
 }
 
 /// Code by definition, notes with their tags, mails of a mailbox and books by their names.
-fn reads_otherwise(file: &FileRecord) -> bool {
+fn reads_by_definition(file: &FileRecord) -> bool {
     file.state != FileState::Unsupported
         && matches!(
             file.kind,
@@ -73,7 +82,7 @@ fn reads_otherwise(file: &FileRecord) -> bool {
 
 /// All pages of TIFF files; pictures on sheets, in books and pages of the web; files in `.msg` mails; OneNote and
 /// Outlook's archives, and whatever lies in an archive.
-fn reads_more(file: &FileRecord) -> bool {
+fn reads_pages_and_pictures(file: &FileRecord) -> bool {
     let ending = file.path.extension().unwrap_or_default().to_ascii_lowercase();
     let ends = |all: &[&str]| all.iter().any(|it| ending == *it);
     match file.kind {
@@ -89,7 +98,7 @@ fn reads_more(file: &FileRecord) -> bool {
 
 /// Code by its definitions alone; Outlook's files with their people and days, and its own copies of mailboxes; days of a
 /// series, groups of people; pictures in workbooks of other forms; and whatever of these lies in an archive.
-fn reads_best(file: &FileRecord) -> bool {
+fn reads_people_and_days(file: &FileRecord) -> bool {
     let ending = file.path.extension().unwrap_or_default().to_ascii_lowercase();
     let ends = |all: &[&str]| all.iter().any(|it| ending == *it);
     match file.kind {
@@ -97,6 +106,21 @@ fn reads_best(file: &FileRecord) -> bool {
         FileKind::Code | FileKind::Mail | FileKind::Archive => true,
         FileKind::Calendar | FileKind::Contacts => true,
         FileKind::Spreadsheet => ends(&["xls", "xlsb", "fods"]),
+        _ => false,
+    }
+}
+
+/// Calendars and address books whose lines cut letters in two; mails and mailboxes, with `winmail.dat`; tables with lines
+/// above their columns; days and places of photographs; and whatever of these lies in an archive.
+fn reads_folded_lines(file: &FileRecord) -> bool {
+    let ending = file.path.extension().unwrap_or_default().to_ascii_lowercase();
+    let ends = |all: &[&str]| all.iter().any(|it| ending == *it);
+    match file.kind {
+        _ if file.state == FileState::Unsupported => ends(&["dat"]),
+        FileKind::Calendar | FileKind::Contacts | FileKind::Mail | FileKind::Archive => true,
+        FileKind::Spreadsheet => ends(&["csv"]),
+        // Nothing was known of them: the others were read for their words.
+        FileKind::Image => file.state == FileState::NoText,
         _ => false,
     }
 }
@@ -144,12 +168,17 @@ mod tests {
 
     #[test]
     fn each_change_queues_its_files_once() {
-        let all = [PICTURES_IN_FILES, READERS, NEWER_READERS, LATEST_READERS];
+        let all: Vec<&str> = marks().collect();
+        let without = |mark: &str| -> Vec<&str> {
+            let with: Vec<&str> = all.iter().copied().filter(|it| *it != mark).collect();
+            queued(&with, &[])
+        };
         assert!(queued(&all, &[]).is_empty());
-        assert_eq!(queued(&all[..3], &[]), ["old.xls", "year.ics"]);
-        assert_eq!(queued(&[all[0], all[1], all[3]], &[]), ["fax.tif", "costs.xlsx", "Notes.ONE"]);
-        assert_eq!(queued(&[all[0], all[2], all[3]], &[]), ["a.md"]);
-        assert_eq!(queued(&all[1..], &[]), ["a.docx"]);
+        assert_eq!(without("readers-5"), ["photo.jpg", "costs.csv", "year.ics"]);
+        assert_eq!(without("readers-4"), ["old.xls", "year.ics"]);
+        assert_eq!(without("readers-3"), ["fax.tif", "costs.xlsx", "Notes.ONE"]);
+        assert_eq!(without("readers-2"), ["a.md"]);
+        assert_eq!(without(PICTURES_IN_FILES), ["a.docx"]);
         assert_eq!(queued(&all, &["ocr"]), ["photo.jpg"]);
     }
 }

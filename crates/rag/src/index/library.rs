@@ -19,7 +19,7 @@ use riddle_watch::{identify, scan, spelled};
 
 pub use self::documents::InputDocument;
 use super::{
-    anew::Anew,
+    anew::{Anew, marks},
     derived,
     foreground::Background,
     maker::Maker,
@@ -31,7 +31,7 @@ use crate::{
     home::{
         Config, browsing, encryption, pictures, resolved, scan_options,
         settings::{
-            AS_OF_SETTING, LARGEST_FILE, MARKS, MOST_LARGEST_FILE, READ_WITH, embedder_memory,
+            AS_OF_SETTING, LARGEST_FILE, MOST_LARGEST_FILE, READ_WITH, embedder_memory,
             keep_meaning_cpu, keep_meaning_on_battery, keep_reranker, largest_file, scans_since,
         },
         status::states,
@@ -362,7 +362,7 @@ impl Library {
     /// Uses what has been installed to read files, and reads those again in which more may be found now.
     fn equip(&mut self) -> Result<()> {
         let tools = tools(&self.config);
-        let names: Vec<&str> = tools.names().into_iter().chain(MARKS).collect();
+        let names: Vec<&str> = tools.names().into_iter().chain(marks()).collect();
         let with = names.join(" ");
         let before = self.catalog.setting(READ_WITH)?.unwrap_or_default();
         let anew = Anew::of(&tools.names(), |it| !before.split(' ').any(|other| other == it));

@@ -13,6 +13,8 @@ mod said;
 mod share;
 mod text;
 
+#[cfg(test)]
+pub(crate) use anew::marks;
 pub(crate) use bank::cosine;
 pub(crate) use foreground::{Background, Foreground};
 pub use library::{InputDocument, Library};
