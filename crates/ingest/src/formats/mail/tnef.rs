@@ -99,10 +99,11 @@ fn add(file: &mut (String, Vec<u8>), all: &[Property<'_>], encoding: &'static En
     if let Some(name) = name {
         file.0 = name;
     }
-    if let Some((_, OBJECT, bytes)) = find(DATA)
+    if let Some((_, kind, bytes)) = find(DATA)
         && file.1.is_empty()
     {
-        file.1 = bytes.get(OF..).unwrap_or_default().to_vec();
+        let before = if *kind == OBJECT { OF } else { 0 };
+        file.1 = bytes.get(before..).unwrap_or_default().to_vec();
     }
 }
 

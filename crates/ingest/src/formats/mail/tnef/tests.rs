@@ -143,6 +143,17 @@ fn pages_and_rich_texts_are_read_where_there_is_no_other() {
 }
 
 #[test]
+fn a_file_may_be_among_its_own_properties() {
+    let all = properties(&[(NAMES[0], 0x1E, b"oak.txt\0"), (DATA, 0x102, b"Oak it is.")]);
+    let read = read(&written(&[
+        attribute(2, attribute::FILE, &[0; 14]),
+        attribute(2, attribute::FILE_PROPERTIES, &all),
+    ]));
+    let files = read.expect("one").files;
+    assert_eq!(files, [("oak.txt".to_owned(), b"Oak it is.".to_vec())]);
+}
+
+#[test]
 fn damage_ends_early_and_nothing_else() {
     let whole = dues();
     assert!(read(&whole).expect("one").whole);
