@@ -201,8 +201,8 @@ fn is_box(bytes: &[u8]) -> bool {
     bytes.starts_with(b"From ")
 }
 
-/// The mails of a mailbox: each begins with a line `From `, after an empty one and before its headers. Not every program
-/// marks such a line in what somebody has written.
+/// The mails of a mailbox: each begins with a line `From `, after an empty one and before its headers. Not every
+/// program marks such a line in what somebody has written.
 fn mailbox(bytes: &[u8]) -> Vec<&[u8]> {
     if !is_box(bytes) {
         return vec![bytes];
