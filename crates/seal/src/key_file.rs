@@ -162,6 +162,9 @@ impl KeyFile {
         written.and_then(|()| std::fs::rename(&beside, &self.path)).map_err(io)?;
         #[cfg(unix)]
         if let Some(folder) = self.path.parent() {
+            // A name alone is one where the program runs: its folder is called nothing, and nothing can not be opened.
+            let here = folder.as_os_str().is_empty();
+            let folder = if here { Path::new(".") } else { folder };
             std::fs::File::open(folder).and_then(|it| it.sync_all()).map_err(io)?;
         }
         Ok(())
@@ -252,6 +255,17 @@ mod tests {
     use super::*;
 
     const CHEAP: Cost = Cost { memory_kib: 64, passes: 1 };
+
+    #[test]
+    fn it_is_written_beside_a_file_that_is_named_without_its_folder() {
+        let dir = tempfile::tempdir().expect("folder");
+        // No other test of this crate names a file from where it runs.
+        std::env::set_current_dir(dir.path()).expect("entered");
+        let path = Path::new("backup.riddle.key");
+        let file = KeyFile::make(path, &Key::new([7; 32]), Some("a passphrase"), CHEAP);
+        file.expect("made").write().expect("written");
+        assert!(KeyFile::read(path).expect("fine").is_some());
+    }
 
     #[test]
     fn the_passphrase_opens_it_and_nothing_else() {
