@@ -19,7 +19,12 @@ pub(super) fn parse(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutco
             _ => shares.note_picture(1, bytes),
         }
     }
-    let Ok(exif) = Reader::new().read_from_container(&mut Cursor::new(bytes)) else {
+    // What is sound of them is read where a part is not: many programs leave something out.
+    let exif = Reader::new()
+        .continue_on_error(true)
+        .read_from_container(&mut Cursor::new(bytes))
+        .or_else(|error| error.distill_partial_result(|_| {}));
+    let Ok(exif) = exif else {
         return ParseOutcome::NoText(Remark::Picture.into());
     };
     let mut facts = Vec::new();
@@ -133,6 +138,12 @@ mod tests {
             document.blocks[0].text,
             "Photograph IMG_7\nTaken: 2026-03-04 14:02 (March)\nPlace: 47.3750° N, 8.5400° E\nCamera: Canon"
         );
+        // Programs that write facts leave the link behind the last field out: what follows is no place in the file.
+        let mut sloppy = tiff();
+        let link = sloppy.len() - 6 * 8 - 4;
+        sloppy[link] = 7;
+        let outcome = parse("IMG_7.tif", &sloppy, &mut Shares::tried());
+        assert_eq!(outcome, ParseOutcome::Parsed(document));
         for odd in [&b""[..], b"\xFF\xD8\xFF\xE1", &tiff()[..40]] {
             assert!(matches!(parse("x.jpg", odd, &mut Shares::tried()), ParseOutcome::NoText(_)));
         }
