@@ -41,15 +41,12 @@ const LARGEST_PAGE_OF_FIRST: usize = 512 << 10;
 /// Reads a PDF with both engines, where the second is installed: page by page what is the better of the two.
 pub(crate) fn parse(name: &str, bytes: Vec<u8>, shares: &mut Shares) -> ParseOutcome {
     let Some(library) = shares.tools.pdfium.clone() else {
-        let outcome = office::parse(name, FileKind::Pdf, bytes.clone());
-        return refine(&bytes, outcome, false);
+        return by_first_alone(name, bytes);
     };
     let text = match pdfium::open(&library).map(|it| it.read(&bytes, shares.end())) {
         Some(Ok(text)) => text,
-        Some(Err(_)) | None => {
-            let outcome = office::parse(name, FileKind::Pdf, bytes.clone());
-            return refine(&bytes, outcome, false);
-        }
+        Some(Err(Refusal::Password)) => return ParseOutcome::Failed(Remark::Password.into()),
+        Some(Err(Refusal::Damaged)) | None => return by_first_alone(name, bytes),
     };
     let pages = text.pages.len();
     let large =
@@ -62,6 +59,25 @@ pub(crate) fn parse(name: &str, bytes: Vec<u8>, shares: &mut Shares) -> ParseOut
             .unwrap_or_else(|panic| ParseOutcome::Failed(panic_message(&*panic).to_owned()))
     };
     together(&bytes, first, &text, shares)
+}
+
+/// Reads a PDF with the first engine alone. One that wants a password looks damaged to it, or like a scan.
+fn by_first_alone(name: &str, bytes: Vec<u8>) -> ParseOutcome {
+    let outcome = refine(&bytes, office::parse(name, FileKind::Pdf, bytes.clone()), false);
+    let read = matches!(outcome, ParseOutcome::Parsed(_));
+    if read || bytes.len() > LARGEST || !wants_password(&bytes) {
+        return outcome;
+    }
+    ParseOutcome::Failed(Remark::Password.into())
+}
+
+/// Whether a PDF is encrypted, and no empty password opens it.
+fn wants_password(bytes: &[u8]) -> bool {
+    match Pdf::load_mem(bytes) {
+        // What was decrypted does not say any more that it is encrypted.
+        Ok(pdf) => pdf.trailer.has(b"Encrypt"),
+        Err(error) => matches!(error, lopdf::Error::InvalidPassword),
+    }
 }
 
 /// Reads a PDF with the second engine alone: the first one has died of it.
@@ -247,6 +263,7 @@ fn refuse_gibberish(document: &mut Document) {
 
 #[cfg(test)]
 mod tests {
+    use lopdf::{EncryptionState, EncryptionVersion, Object, Permissions, dictionary};
     use riddle_types::Location;
 
     use super::{
@@ -278,6 +295,38 @@ mod tests {
             "Powered by www.example.org aanndd nothing else, beside a line that stands here alone",
         )];
         assert_eq!(better(bold, second()), second());
+    }
+
+    /// A page without text, opened by a password alone where `user` is one.
+    fn locked_by(user: &str) -> Vec<u8> {
+        let mut pdf = Pdf::with_version("1.4");
+        let pages = pdf.new_object_id();
+        let page = pdf.add_object(dictionary! { "Type" => "Page", "Parent" => pages });
+        let all = dictionary! { "Type" => "Pages", "Kids" => vec![page.into()], "Count" => 1 };
+        pdf.objects.insert(pages, Object::Dictionary(all));
+        let root = pdf.add_object(dictionary! { "Type" => "Catalog", "Pages" => pages });
+        pdf.trailer.set("Root", root);
+        let id = || Object::string_literal("0123456789abcdef");
+        pdf.trailer.set("ID", vec![id(), id()]);
+        let manner = EncryptionVersion::V1 {
+            document: &pdf,
+            owner_password: "owner",
+            user_password: user,
+            permissions: Permissions::default(),
+        };
+        let state = EncryptionState::try_from(manner).expect("a state");
+        pdf.encrypt(&state).expect("encrypted");
+        let mut bytes = Vec::new();
+        pdf.save_to(&mut bytes).expect("written");
+        bytes
+    }
+
+    #[test]
+    fn a_file_that_wants_a_password_is_not_called_a_scan() {
+        let read = |bytes: Vec<u8>| parse("statement.pdf", bytes, &mut Shares::tried());
+        assert_eq!(read(locked_by("secret")), ParseOutcome::Failed(Remark::Password.into()));
+        // Without a password to open it, it is read like any other.
+        assert_eq!(read(locked_by("")), ParseOutcome::NoText(Remark::ProbablyScan.into()));
     }
 
     pub(super) fn page(number: u32, text: &str) -> Block {
