@@ -77,6 +77,28 @@ pub const MOST_OF_TABLES: usize = 3000;
 /// Most passages of tables of one file that get a vector: the others are found by words alone.
 pub const MOST_LATE: usize = 300;
 
+/// Most bytes that are cut into passages at once. For every passage the end of the word, the sentence and the paragraph
+/// is looked for, however far it is: a line of megabytes without a space took the square of its length.
+const MOST_AT_ONCE: usize = 32 << 10;
+
+/// A text in pieces that are cut into passages one by one, each with its place: they end with a line where one ends in
+/// their second half, else with a word, else where they must.
+fn windows(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let rest = text.get(at..).filter(|it| !it.is_empty())?;
+        let mut window = &rest[..rest.floor_char_boundary(MOST_AT_ONCE)];
+        if window.len() < rest.len() {
+            let ends = [window.rfind('\n'), window.rfind(' ')];
+            let end = ends.into_iter().flatten().find(|it| *it >= MOST_AT_ONCE / 2);
+            window = end.map_or(window, |it| &window[..=it]);
+        }
+        let start = at;
+        at += window.len();
+        Some((start, window))
+    })
+}
+
 /// A block, or a part of one, waiting to be put into a passage.
 #[derive(Debug, Clone)]
 struct Piece {
@@ -153,7 +175,7 @@ impl Chunker<'_> {
         {
             self.flush();
         }
-        let tokens = self.counter.count(&text);
+        let tokens = self.tokens(&text);
         if tokens > self.max {
             self.long_block(block);
             return;
@@ -171,7 +193,7 @@ impl Chunker<'_> {
         self.flush();
         let mut waiting: Vec<Piece> = Vec::new();
         for block in blocks.iter().filter(|it| !it.text.trim().is_empty()) {
-            let tokens = self.counter.count(&block.text);
+            let tokens = self.tokens(&block.text);
             if tokens > self.max {
                 self.passages(std::mem::take(&mut waiting));
                 self.long_block(block);
@@ -229,26 +251,34 @@ impl Chunker<'_> {
         let config = config.with_overlap(overlap).unwrap_or_else(|_| {
             ChunkConfig::new(self.max).with_sizer(Sizer(self.counter)).with_trim(false)
         });
-        let parts: Vec<(usize, String)> = if by_lines {
-            self.whole_lines(&block.text, room)
-        } else {
-            TextSplitter::new(config)
-                .chunk_indices(&block.text)
-                .map(|(at, text)| (at, text.to_owned()))
-                .collect()
-        };
-        for (at, text) in parts {
-            if text.trim().is_empty() {
-                continue;
+        let splitter = TextSplitter::new(config);
+        for (start, window) in windows(&block.text) {
+            let place = part_location(&block.location, &block.text, start, window);
+            let parts: Vec<(usize, String)> = if by_lines {
+                self.whole_lines(window, room)
+            } else {
+                let cut = splitter.chunk_indices(window);
+                cut.map(|(at, text)| (at, text.to_owned())).collect()
+            };
+            for (at, text) in parts {
+                if text.trim().is_empty() {
+                    continue;
+                }
+                let location = part_location(&place, window, at, &text);
+                let text = headed(header, &text);
+                let tokens = self.counter.count(&text);
+                let piece = Piece::of(block, text, tokens, location);
+                self.open = vec![Piece { heading: false, item: false, ..piece }];
+                self.open_tokens = tokens;
+                self.flush();
             }
-            let location = part_location(&block.location, &block.text, at, &text);
-            let text = headed(header, &text);
-            let tokens = self.counter.count(&text);
-            let piece = Piece::of(block, text, tokens, location);
-            self.open = vec![Piece { heading: false, item: false, ..piece }];
-            self.open_tokens = tokens;
-            self.flush();
         }
+    }
+
+    /// The tokens of a text, or more than a passage has where it is long: counting those of megabytes takes ten times
+    /// their memory, and says nothing more.
+    fn tokens(&self, text: &str) -> usize {
+        if text.len() > MOST_AT_ONCE { self.max + 1 } else { self.counter.count(text) }
     }
 
     /// Runs of whole lines within the budget; a line that alone is too long is cut as text.
@@ -256,7 +286,7 @@ impl Chunker<'_> {
         let mut parts: Vec<(usize, String)> = Vec::new();
         let (mut start, mut tokens, mut at) = (0, 0, 0);
         for line in text.split_inclusive('\n') {
-            let size = self.counter.count(line);
+            let size = self.tokens(line);
             if tokens > 0 && tokens + size > max {
                 parts.push((start, text[start..at].to_owned()));
                 (start, tokens) = (at, 0);
@@ -406,6 +436,8 @@ fn join(first: Location, second: &Location) -> Location {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use proptest::prelude::*;
 
     use super::*;
@@ -429,6 +461,46 @@ mod tests {
     fn cut(blocks: Vec<Block>, max: usize, overlap: usize) -> Vec<Chunk> {
         let document = Document { blocks, ..Document::default() };
         chunk(&document, &Words, &ChunkOptions { max_tokens: max, overlap_tokens: overlap })
+    }
+
+    /// The longest text that it was asked about; four bytes are a token.
+    struct Longest(AtomicUsize);
+
+    impl TokenCounter for Longest {
+        fn count(&self, text: &str) -> usize {
+            self.0.fetch_max(text.len(), Ordering::Relaxed);
+            text.len().div_ceil(4)
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_is_cut_piece_by_piece() {
+        const LETTERS: usize = 20_000;
+        for kind in [BlockKind::Paragraph, BlockKind::Code] {
+            let counter = Longest(AtomicUsize::new(0));
+            let text = format!("first\n{}", "ü".repeat(LETTERS));
+            let blocks = vec![line(kind, &text, 1)];
+            let document = Document { blocks, ..Document::default() };
+            let options = ChunkOptions { max_tokens: 256, overlap_tokens: 0 };
+            let chunks = chunk(&document, &counter, &options);
+            let longest = counter.0.load(Ordering::Relaxed);
+            assert!(longest <= MOST_AT_ONCE, "{longest}");
+            let kept: usize = chunks.iter().map(|it| it.text.matches('ü').count()).sum();
+            assert_eq!(kept, LETTERS);
+            let last = chunks.last().expect("passages");
+            assert_eq!(last.location, Location::Line { start: 2, end: 2 });
+        }
+    }
+
+    #[test]
+    fn long_texts_are_taken_apart_at_lines_and_words() {
+        let part = MOST_AT_ONCE * 3 / 4;
+        for (end, place) in [("\n", part + 1), (" ", part + 1), ("", MOST_AT_ONCE)] {
+            let text = format!("{}{end}{}", "a".repeat(part), "b".repeat(part));
+            let pieces: Vec<(usize, &str)> = windows(&text).collect();
+            assert_eq!(pieces, [(0, &text[..place]), (place, &text[place..])]);
+        }
+        assert_eq!(windows("").count(), 0);
     }
 
     #[test]
