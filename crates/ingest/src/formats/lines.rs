@@ -51,7 +51,9 @@ pub(super) fn properties(bytes: &[u8]) -> Vec<Property> {
 fn unfolded(bytes: &[u8]) -> (Vec<u32>, Vec<u8>) {
     let (mut numbers, mut all) = (Vec::new(), Vec::<u8>::new());
     let (mut begin, mut cut) = (0, false);
-    for (line, number) in bytes.split(|it| *it == b'\n').zip(1..) {
+    // Old computers of Apple's ended lines by the other sign alone.
+    let end = if bytes.contains(&b'\n') { b'\n' } else { b'\r' };
+    for (line, number) in bytes.split(|it| *it == end).zip(1..) {
         let mut line = line;
         while let Some(rest) = line.strip_suffix(b"\r") {
             line = rest;
@@ -217,6 +219,7 @@ mod tests {
             let folded = [&text[..at], b"\r\n ", &text[at..]].concat();
             assert_eq!(values(&folded), [(seen[0].0.clone(), 1), (seen[1].0.clone(), 3)]);
         }
+        assert_eq!(values(b"FN:Ann\rNOTE:tall\r  one\r")[1], ("tall one".to_owned(), 2));
         // With the mark of its order, and in letters of two bytes.
         assert_eq!(values(&[b"\xEF\xBB\xBF", text].concat())[0], seen[0]);
         let wide: Vec<u8> =

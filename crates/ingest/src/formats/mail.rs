@@ -5,13 +5,15 @@ mod pst;
 mod threads;
 mod tnef;
 
+use std::borrow::Cow;
+
 use docling::{ArchiveLimits, EmailAttachments};
 use mail_parser::{Message, MessageParser, MimeHeaders as _, PartType};
 use riddle_types::{Document, FileKind};
 
 use self::{threads::Threads, tnef::Tnef};
 use super::{Shares, join, warn};
-use crate::{office, outcome::ParseOutcome, remark::Remark};
+use crate::{office, outcome::ParseOutcome, remark::Remark, text::decode};
 
 /// Most bytes of one mail that are looked at.
 const LARGEST_MAIL: usize = 64 << 20;
@@ -56,7 +58,7 @@ pub(super) fn parse(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutco
 
 /// A mail: its text by docling, its attachments each as a file of its own.
 fn one(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
-    let bytes = &bytes[..bytes.len().min(LARGEST_MAIL)];
+    let bytes = &in_letters(&bytes[..bytes.len().min(LARGEST_MAIL)]);
     if parts::more_than(MOST_PARTS, bytes) {
         return ParseOutcome::Failed(Remark::MailParts { most: MOST_PARTS }.into());
     }
@@ -72,6 +74,16 @@ fn one(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
         attached(&message, shares, &mut document);
     }
     ParseOutcome::Parsed(document)
+}
+
+/// A mail whose headers are letters: old programs write them in an encoding that they do not name.
+fn in_letters(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let end = find(bytes, b"\n\n").into_iter().chain(find(bytes, b"\n\r\n")).min();
+    let (head, body) = bytes.split_at(end.unwrap_or(bytes.len()));
+    match std::str::from_utf8(head) {
+        Ok(_) => Cow::Borrowed(bytes),
+        Err(_) => Cow::Owned([decode(head).0.as_bytes(), body].concat()),
+    }
 }
 
 /// A mail that Outlook has put into a file: its text by docling, its attachments each as a file of its own.
@@ -332,6 +344,35 @@ mod tests {
                 (false, "To: all of us, it came."),
             ]
         );
+    }
+
+    #[test]
+    fn letters_of_old_mails_are_read() {
+        let words =
+            |bytes: &[u8]| -> Vec<String> { texts(bytes).into_iter().map(|it| it.0).collect() };
+        // Headers that do not say what they are written in.
+        let latin = b"From: J\xF6rg <j@example.org>\r\nSubject: Gr\xFC\xDFe aus K\xF6ln\r\n\
+            Content-Type: text/plain; charset=iso-8859-1\r\n\r\nSch\xF6ne Gr\xFC\xDFe\r\n";
+        let seen = words(latin);
+        assert_eq!(seen[0], "Gr\u{fc}\u{df}e aus K\u{f6}ln");
+        assert_eq!(seen[1], "From: J\u{f6}rg <j@example.org>");
+        assert_eq!(seen[2], "Sch\u{f6}ne Gr\u{fc}\u{df}e");
+        // Encodings in which a letter has several bytes.
+        for (charset, bytes) in [
+            ("iso-2022-jp", b"\x1B$BF|K\\\x1B(B".as_slice()),
+            ("shift_jis", b"\x93\xFA\x96\x7B"),
+            ("euc-jp", b"\xC6\xFC\xCB\xDC"),
+            ("gb2312", b"\xC8\xD5\xB1\xBE"),
+            ("big5", b"\xA4\xE9\xA5\xBB"),
+        ] {
+            let head = format!(
+                "From: a@example.org\nSubject: x\nContent-Type: text/plain; charset={charset}\n\n"
+            );
+            let seen = words(&[head.as_bytes(), bytes, b"\n"].concat());
+            assert_eq!(seen.last().map(String::as_str), Some("\u{65e5}\u{672c}"), "{charset}");
+        }
+        let subject = b"From: a@example.org\nSubject: =?ISO-2022-JP?B?GyRCRnxLXBsoQg==?=\n\nx\n";
+        assert_eq!(words(subject)[0], "\u{65e5}\u{672c}");
     }
 
     #[test]
