@@ -93,8 +93,8 @@ pub fn detect_language(text: &str) -> Option<String> {
 /// prose has three to five times as many.
 const STOP_WORDS: f32 = 0.1;
 
-/// Whether letters have marks as often as in Turkish or Vietnamese, whose stop words are not known: these have twice and
-/// five times as many, and German names less.
+/// Whether letters have marks as often as in Turkish or Vietnamese, whose stop words are not known: these have twice
+/// and five times as many, and German names less.
 fn is_accented(text: &str) -> bool {
     let (mut all, mut marked) = (0, 0);
     for letter in text.chars().filter(|it| it.is_alphabetic()) {

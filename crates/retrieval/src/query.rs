@@ -99,8 +99,8 @@ const SHELL_SIGNS: [&str; 7] = [">>", "||", "&&", "2>&1", "\\", ".", ".."];
 const PROMPTS: [&str; 4] = ["$", "#", "%", ">"];
 
 /// Reads a query. An unbalanced quote is a plain character. A `-` counts only before a word after white space, so that
-/// `well-known` and `2024-01-02` stay words, and only before a letter or a quote, so that `-5` and `--stat` do. With one
-/// before a word at its beginning a query excludes nothing but what is quoted.
+/// `well-known` and `2024-01-02` stay words, and only before a letter or a quote, so that `-5` and `--stat` do. With
+/// one before a word at its beginning a query excludes nothing but what is quoted.
 pub(crate) fn parse(query: &str) -> Parsed {
     let end = query.char_indices().nth(LONGEST).map_or(query.len(), |(at, _)| at);
     let mut rest = query[..end].trim_start();

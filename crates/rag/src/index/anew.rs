@@ -96,8 +96,8 @@ fn reads_pages_and_pictures(file: &FileRecord) -> bool {
     }
 }
 
-/// Code by its definitions alone; Outlook's files with their people and days, and its own copies of mailboxes; days of a
-/// series, groups of people; pictures in workbooks of other forms; and whatever of these lies in an archive.
+/// Code by its definitions alone; Outlook's files with their people and days, and its own copies of mailboxes; days of
+/// a series, groups of people; pictures in workbooks of other forms; and whatever of these lies in an archive.
 fn reads_people_and_days(file: &FileRecord) -> bool {
     let ending = file.path.extension().unwrap_or_default().to_ascii_lowercase();
     let ends = |all: &[&str]| all.iter().any(|it| ending == *it);
@@ -110,8 +110,8 @@ fn reads_people_and_days(file: &FileRecord) -> bool {
     }
 }
 
-/// Calendars and address books whose lines cut letters in two; mails and mailboxes, with `winmail.dat`; tables with lines
-/// above their columns; days and places of photographs; and whatever of these lies in an archive.
+/// Calendars and address books whose lines cut letters in two; mails and mailboxes, with `winmail.dat`; tables with
+/// lines above their columns; days and places of photographs; and whatever of these lies in an archive.
 fn reads_folded_lines(file: &FileRecord) -> bool {
     let ending = file.path.extension().unwrap_or_default().to_ascii_lowercase();
     let ends = |all: &[&str]| all.iter().any(|it| ending == *it);
