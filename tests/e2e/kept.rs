@@ -196,7 +196,10 @@ fn a_home_is_set_otherwise_on_the_way_and_back() {
     }
     let after = status(&riddle);
     assert_eq!(after["answers"]["settings"], before["answers"]["settings"]);
-    assert_eq!(after["prefixes"]["limit_bytes"], before["prefixes"]["limit_bytes"]);
+    // A share of what is free on the disk, to which others write meanwhile; what was set is a seventh of it or less.
+    let limit = |it: &Value| it["prefixes"]["limit_bytes"].as_f64().expect("a limit");
+    let ratio = limit(&after) / limit(&before);
+    assert!((0.5..2.0).contains(&ratio) && limit(&after) != 1e8, "{ratio}");
 
     let wrong = serde_json::json!({ "question": QUESTION, "set": { "threshold": 2 } });
     fs::write(&trace, format!("{wrong}\n")).expect("written");
