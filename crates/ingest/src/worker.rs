@@ -78,8 +78,11 @@ pub(crate) fn parse(request: &Request, bytes: Vec<u8>) -> Reply {
     let mut shares = Shares::new(request.seconds, request.tools.clone(), read);
     let outcome = match (request.second, request.kind) {
         (true, FileKind::Pdf) => pdf::second(&bytes, &mut shares),
-        // Words of a file whose own parser has failed.
-        (true, _) => written(parse_text(&request.name, FileKind::Text, beginning(&bytes))),
+        // Words of a file whose own parser has failed. What is refused for its parts stays so: its text is their
+        // headers.
+        (true, _) => formats::too_many_parts(request.kind, &bytes).unwrap_or_else(|| {
+            written(parse_text(&request.name, FileKind::Text, beginning(&bytes)))
+        }),
         (false, kind) => read(&request.name, kind, bytes, &mut shares),
     };
     let outcome = finished(request, outcome, &shares.pictures);

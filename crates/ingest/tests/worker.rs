@@ -31,7 +31,7 @@ fn main() -> ExitCode {
             "bad_files_get_a_reason_and_the_next_one_is_parsed",
             bad_files_get_a_reason_and_the_next_one_is_parsed,
         ),
-        ("of_a_hostile_mail_the_beginning_is_read", of_a_hostile_mail_the_beginning_is_read),
+        ("a_mail_of_too_many_parts_is_refused", a_mail_of_too_many_parts_is_refused),
         ("noise_is_not_read_as_letters", noise_is_not_read_as_letters),
         ("what_is_left_of_outlooks_files_is_no_text", what_is_left_of_outlooks_files_is_no_text),
         ("a_deeply_nested_file_costs_itself", a_deeply_nested_file_costs_itself),
@@ -139,7 +139,7 @@ fn bad_files_get_a_reason_and_the_next_one_is_parsed() {
 }
 
 /// A mail with more parts than a parser takes is no library of headers.
-fn of_a_hostile_mail_the_beginning_is_read() {
+fn a_mail_of_too_many_parts_is_refused() {
     let pool = pool_of("parse-worker", Limits::default());
     let part = "--b\r\nContent-Disposition: attachment; filename=a.txt\r\n\r\nx\r\n";
     let mail = format!(
@@ -148,12 +148,8 @@ fn of_a_hostile_mail_the_beginning_is_read() {
         part.repeat(300_000)
     );
     match parse(&pool, "many.eml", mail.as_bytes()) {
-        ParseOutcome::Parsed(document) => {
-            let letters: usize = document.blocks.iter().map(|it| it.text.len()).sum();
-            assert!(letters <= 300 << 10, "{letters}");
-            assert!(document.blocks.iter().any(|it| it.text.contains("Slipway")));
-        }
-        other => assert!(matches!(other, ParseOutcome::Failed(_)), "{other:?}"),
+        ParseOutcome::Failed(reason) => assert!(reason.contains("1000 parts"), "{reason}"),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -59,8 +59,8 @@ pub(super) fn parse(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutco
 /// A mail: its text by docling, its attachments each as a file of its own.
 fn one(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
     let bytes = &in_letters(&bytes[..bytes.len().min(LARGEST_MAIL)]);
-    if parts::more_than(MOST_PARTS, bytes) {
-        return ParseOutcome::Failed(Remark::MailParts { most: MOST_PARTS }.into());
+    if let Some(refused) = too_many_parts(bytes) {
+        return refused;
     }
     let name = if name.to_ascii_lowercase().ends_with(".eml") { name } else { "message.eml" };
     let mut document = match office::parse(name, FileKind::Mail, bytes.to_vec()) {
@@ -74,6 +74,13 @@ fn one(name: &str, bytes: &[u8], shares: &mut Shares) -> ParseOutcome {
         attached(&message, shares, &mut document);
     }
     ParseOutcome::Parsed(document)
+}
+
+/// The refusal of a mail that has more parts than anybody sends.
+pub(super) fn too_many_parts(bytes: &[u8]) -> Option<ParseOutcome> {
+    let bytes = &bytes[..bytes.len().min(LARGEST_MAIL)];
+    parts::more_than(MOST_PARTS, bytes)
+        .then(|| ParseOutcome::Failed(Remark::MailParts { most: MOST_PARTS }.into()))
 }
 
 /// A mail whose headers are letters: old programs write them in an encoding that they do not name.

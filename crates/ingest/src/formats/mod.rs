@@ -66,6 +66,11 @@ const READERS: &[(&[&str], Reader)] = &[
     ),
 ];
 
+/// The refusal of a mail for its parts, whatever else could be read of it.
+pub(crate) fn too_many_parts(kind: FileKind, bytes: &[u8]) -> Option<ParseOutcome> {
+    if kind == FileKind::Mail { mail::too_many_parts(bytes) } else { None }
+}
+
 /// Parses a file that one of our own readers knows, by its name or by how it begins.
 pub(crate) fn parse(
     name: &str,
