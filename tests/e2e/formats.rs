@@ -325,7 +325,7 @@ fn versions_of_one_text_are_shown_once_and_other_figures_are_not() {
     let versions = [
         ("lease v1.md", lease.to_owned(), 1_000_000_000),
         ("lease final.md", lease.replace("repairs", "mends"), 1_200_000_000),
-        ("lease v2.md", lease.replace("keeps", "holds"), 1_100_000_000),
+        ("lease v2.md", lease.replace("repairs", "fixes"), 1_100_000_000),
         ("offer.md", lease.replace("120", "140"), 1_300_000_000),
     ];
     for (name, text, when) in &versions {
@@ -344,7 +344,7 @@ fn versions_of_one_text_are_shown_once_and_other_figures_are_not() {
     let page = riddle.run(&["search", "slipway", "--no-rerank"]).ok();
     assert!(page.contains("other versions: "), "{page}");
     // The word that is asked for stands in one of the versions alone.
-    let found = riddle.json(&["search", "who holds the slipway free", "--no-rerank"]);
+    let found = riddle.json(&["search", "who fixes the roof", "--no-rerank"]);
     let hits = found["hits"].as_array().expect("hits");
     assert!(hits[0]["path"].as_str().is_some_and(|it| it.ends_with("lease v2.md")), "{found:#}");
     assert_eq!(hits.len(), 3, "{found:#}");
@@ -431,7 +431,7 @@ fn hostile_containers_have_a_state_with_a_reason() {
         <FictionBook><body><section><p>&b;&b; an ibex</p></section></body></FictionBook>",
     );
     let report = riddle.index(folder);
-    assert_eq!(report["states"]["indexed"], 4, "{report:#}");
+    assert_eq!(report["states"]["indexed"], 3, "{report:#}");
     let status = riddle.json(&["status", "--files"]);
     for file in status["files"].as_array().expect("files") {
         let told = file["reason"].is_string() || file["warnings"].is_array();
